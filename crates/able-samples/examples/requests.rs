@@ -1,5 +1,5 @@
-//! Runs a number of requests through a stack in virtual time, for counting what they cost: `requests STACK COUNT`. Half of
-//! them are writes of 4 KiB, half reads. The stack's volume is `vol`.
+//! Runs a number of requests through a stack in virtual time, for counting what they cost: `requests STACK COUNT`. Half
+//! of them are writes of 4 KiB, half reads. The stack's volume is `vol`.
 
 #![allow(clippy::disallowed_methods, reason = "a program: it reads its arguments")]
 

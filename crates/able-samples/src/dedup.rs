@@ -1,8 +1,9 @@
-//! DD (deduplication): equal blocks are stored once; a write of what is there already becomes a change of the map alone.
+//! DD (deduplication): equal blocks are stored once; a write of what is there already becomes a change of the map
+//! alone.
 //!
-//! Each block of the volume leads to a data block. Data block 0 holds zeroes, and every block of a new volume leads there. Map
-//! and fingerprints lie behind the data, and are durable when a flush or a forced write is answered; a data block that
-//! no map entry leads to is reused only then. Changes and flushes go one after the other.
+//! Each block of the volume leads to a data block. Data block 0 holds zeroes, and every block of a new volume leads
+//! there. Map and fingerprints lie behind the data, and are durable when a flush or a forced write is answered; a data
+//! block that no map entry leads to is reused only then. Changes and flushes go one after the other.
 
 pub mod able;
 pub mod vanilla;

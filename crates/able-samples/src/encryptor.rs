@@ -1,4 +1,5 @@
-//! ENCRYPTOR: encrypts what is written and decrypts what is read, sector by sector. Cipher and keys are those of `crypt`.
+//! ENCRYPTOR: encrypts what is written and decrypts what is read, sector by sector. Cipher and keys are those of
+//! `crypt`.
 
 pub mod able;
 pub mod vanilla;

@@ -1,11 +1,12 @@
-//! The simple extensions of "Improving Storage with Stackable Extensions" (5.5.3, 5.5.4), each written twice: on the primitives
-//! (`able`), and straight against the block interface and the runtime (`vanilla`), which does by hand what they give.
+//! The simple extensions of "Improving Storage with Stackable Extensions" (5.5.3, 5.5.4), each written twice: on the
+//! primitives (`able`), and straight against the block interface and the runtime (`vanilla`), which does by hand what
+//! they give.
 //!
 //! Invariant: for comparison only: no kind of it is in the product's list. Both variants of an extension pass the same
 //! tests and behave alike.
 //!
-//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`], [`dedup`]; in each `vanilla`, then `able`; [`primitives`]. `cargo xtask complexity` counts both; the
-//! products of these ideas are `mirror`, `verify`, `crypt`, `offload` and `dedup`.
+//! Reading order: [`raid1`], [`raw`], [`encryptor`], [`offload`], [`dedup`]; in each `vanilla`, then `able`;
+//! [`primitives`]. `cargo xtask complexity` counts both; the products of these ideas are `mirror`, `verify`, `crypt`, `offload` and `dedup`.
 
 #![forbid(unsafe_code)]
 

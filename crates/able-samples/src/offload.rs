@@ -1,8 +1,8 @@
-//! IO (off-loading): all requests of a disk go to a backup that holds what the disk holds, so that the disk can rest. When it
-//! no longer does, what was written meanwhile goes home, and each block is served from where it is.
+//! IO (off-loading): all requests of a disk go to a backup that holds what the disk holds, so that the disk can rest.
+//! When it no longer does, what was written meanwhile goes home, and each block is served from where it is.
 //!
-//! Which blocks are newer on the backup is kept behind the volume on the backup, and is durable when a flush or a forced
-//! write is answered.
+//! Which blocks are newer on the backup is kept behind the volume on the backup, and is durable when a flush or a
+//! forced write is answered.
 
 pub mod able;
 pub mod vanilla;

@@ -1,7 +1,8 @@
 //! Simple RAID-1: writes go to both disks and are tried again if they fail, reads to the disk whose head is nearest. No
 //! reconstruction: a disk that fails for good is left alone.
 //!
-//! A write is answered when both disks have answered; one good copy is success. With both failed, the error is the answer.
+//! A write is answered when both disks have answered; one good copy is success. With both failed, the error is the
+//! answer.
 
 pub mod able;
 pub mod vanilla;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Ranges of addresses, none overlapping. Each is a part of its value, from an offset on: a piece that is left of a range
-/// stays at its offset.
+/// Ranges of addresses, none overlapping. Each is a part of its value, from an offset on: a piece that is left of a
+/// range stays at its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spans<T>(BTreeMap<u64, Span<T>>);
 

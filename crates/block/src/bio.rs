@@ -351,8 +351,8 @@ pub enum BioError {
     /// The device is not there any more.
     #[error("{0} is gone")]
     Gone(Box<str>),
-    /// It refuses this until its medium is repaired and the server restarts: latched after a failed write or flush, or never
-    /// opened. The text is made of whole sentences.
+    /// It refuses this until its medium is repaired and the server restarts: latched after a failed write or flush, or
+    /// never opened. The text is made of whole sentences.
     #[error("{0}")]
     Latched(Box<str>),
 }

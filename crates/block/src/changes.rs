@@ -70,8 +70,8 @@ impl ChangeMap {
         }
     }
 
-    /// Runs of `range`, from its start at least to its end, in a volume of `size` bytes: how many bytes, and whether they
-    /// were changed.
+    /// Runs of `range`, from its start at least to its end, in a volume of `size` bytes: how many bytes, and whether
+    /// they were changed.
     pub fn runs(&self, range: ByteRange, size: u64) -> Vec<(u64, bool)> {
         if self.is_all.get() && !range.is_empty() {
             return vec![(range.len(), true)];

@@ -1,4 +1,5 @@
-//! How a kind checks media that no stack uses: its manifest carries a [`MediaCheck`], so that a new format registers itself.
+//! How a kind checks media that no stack uses: its manifest carries a [`MediaCheck`], so that a new format registers
+//! itself.
 
 use std::io;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! What each device and each stack of layers must pass: random requests against a model, on whatever world.
 //!
-//! The suite works on windows at both ends of the device. It adopts what it finds there, so it runs on used media too, and
-//! leaves them overwritten. A batch of requests is in flight at once; those that change data overlap no other request of
-//! the batch, so that one model decides what each read must bring. With [`Options::power_cuts`], `esker-testkit` runs it over
-//! recorded media and judges every state that a power cut could have left.
+//! The suite works on windows at both ends of the device. It adopts what it finds there, so it runs on used media too,
+//! and leaves them overwritten. A batch of requests is in flight at once; those that change data overlap no other
+//! request of the batch, so that one model decides what each read must bring. With [`Options::power_cuts`],
+//! `esker-testkit` runs it over recorded media and judges every state that a power cut could have left.
 //!
 //! Reading order: this page, `plan` (what is asked), `model` (what must come back), `run`, `refusals`.
 

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-/// Files and the like that kinds create while a stack is built. Dropped without [`Created::keep`], it takes them away in
-/// reverse order, so that a failed start leaves nothing and the next one is not stopped by what the last one left.
+/// Files and the like that kinds create while a stack is built. Dropped without [`Created::keep`], it takes them away
+/// in reverse order, so that a failed start leaves nothing and the next one is not stopped by what the last one left.
 #[derive(Default)]
 pub struct Created(RefCell<Vec<Box<dyn FnOnce()>>>);
 

@@ -16,6 +16,26 @@ pub struct Stat {
     pub value: f64,
 }
 
+/// What pages say of a statistic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatInfo {
+    /// Its name, as in [`Stat`].
+    pub name: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+impl StatInfo {
+    /// That of everything that latches.
+    pub const LATCHED: StatInfo =
+        StatInfo::of("latched", "1 after a failed write or flush: changes are refused until the next start; else 0.");
+
+    /// A statistic.
+    pub const fn of(name: &'static str, doc: &'static str) -> StatInfo {
+        StatInfo { name, doc }
+    }
+}
+
 /// What a modelled device has used so far.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Usage {

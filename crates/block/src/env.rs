@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Values by their type, at most one of each, such as the media of a test. They are looked up only, so that the order of type
-/// numbers, which differs between builds, has no effect.
+/// Values by their type, at most one of each, such as the media of a test. They are looked up only, so that the order
+/// of type numbers, which differs between builds, has no effect.
 #[derive(Clone, Default)]
 pub struct Env(BTreeMap<TypeId, Rc<dyn Any>>);
 

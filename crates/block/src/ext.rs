@@ -137,7 +137,7 @@ pub struct OpenContext {
     /// What is below it now: for reading what it keeps there. Nothing else passes it meanwhile.
     pub below: Below,
     /// Its place, for work that it begins later.
-    pub station: LayerHandle,
+    pub handle: LayerHandle,
 }
 
 /// Bytes of a lower device by which a layer tells its medium.
@@ -269,13 +269,14 @@ pub trait Extension {
         true
     }
 
-    /// The places below by which it tells whether there is a medium of its own. Where all of them read as zeroes, opening the
-    /// layer makes a new medium. None: it keeps nothing below, and its lower devices may hold anything.
+    /// The places below by which it tells whether there is a medium of its own. Where all of them read as zeroes,
+    /// opening the layer makes a new medium. None: it keeps nothing below, and its lower devices may hold anything.
     fn marks(&self) -> Vec<Mark> {
         Vec::new()
     }
 
-    /// Whether zeroes below read as something else above, at the same offsets, so that a blank medium is not seen as one.
+    /// Whether zeroes below read as something else above, at the same offsets, so that a blank medium is not seen as
+    /// one.
     fn hides_blank(&self) -> bool {
         false
     }

@@ -11,8 +11,8 @@ enum Part<T> {
     Coming(JoinHandle<T>),
 }
 
-/// Takes steps from `steps` and gives their results to `each`, in order, with at most `width` steps under way. Starts no
-/// more of them once `each` says `false`, but waits for all that were started.
+/// Takes steps from `steps` and gives their results to `each`, in order, with at most `width` steps under way. Starts
+/// no more of them once `each` says `false`, but waits for all that were started.
 ///
 /// A step that waits becomes a task of its own, so that one wake-up costs one poll however many parts there are.
 pub async fn windowed<T: Unpin + 'static>(

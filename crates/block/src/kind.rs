@@ -12,9 +12,9 @@ use esker_rt::mem::Pool;
 
 use crate::check::MediaCheck;
 use crate::created::Created;
-use crate::device::Device;
+use crate::device::{Device, StatInfo};
 use crate::env::Env;
-use crate::ext::Extension;
+use crate::ext::{Extension, OrderInfo};
 use crate::limits::{Limits, OpSet};
 
 /// What a parameter's value is.
@@ -36,7 +36,8 @@ pub enum ParamType {
     Choice(&'static [&'static str]),
     /// Any text, such as a path.
     Text,
-    /// Where a secret is: `file:PATH` or `env:NAME`. No text, message or log shows another value: it may be the secret itself.
+    /// Where a secret is: `file:PATH` or `env:NAME`. No text, message or log shows another value: it may be the secret
+    /// itself.
     Secret,
 }
 
@@ -109,7 +110,7 @@ impl Param {
             }
         };
         let text = self.shown(text).to_string();
-        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text, want })
+        value.map_err(|want| KindError::BadValue { param: self.name.to_string(), text: excerpt(&text), want })
     }
 
     /// `text` as messages and logs may show it: what can be the secret itself is replaced by [`NOT_SHOWN`].
@@ -144,6 +145,16 @@ pub enum Value {
     Flag(bool),
     /// A word or text.
     Text(String),
+}
+
+/// Characters of a wrong value that a message quotes.
+const QUOTED_MAX: usize = 200;
+
+fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_string(),
+    }
 }
 
 /// Why a device or layer could not be built.
@@ -316,8 +327,8 @@ impl Ends {
     }
 }
 
-/// Where a layer leads requests: what the theory of stacking needs to know of it (ABLE, definitions 5.3.2 to 5.3.5), and
-/// what the loop holds it to. An accessor forwards as declared and creates nothing.
+/// Where a layer leads requests: what the theory of stacking needs to know of it (ABLE, definitions 5.3.2 to 5.3.5),
+/// and what the loop holds it to. An accessor forwards as declared and creates nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Routes {
     /// Lower devices to which a request, or a part of it, may go on.
@@ -431,6 +442,10 @@ pub struct Kind {
     pub summary: &'static str,
     /// Parameters, in the order of the documentation.
     pub params: &'static [Param],
+    /// Statistics, in the order of the documentation. Those of `stats` follow from operations and are not listed.
+    pub stats: &'static [StatInfo],
+    /// Orders that it takes from operators.
+    pub orders: &'static [OrderInfo],
     /// Lower devices.
     pub lowers: Arity,
     /// Operations that it lets through or does itself. Everything else is refused above it.
@@ -466,6 +481,8 @@ impl Kind {
             name,
             summary,
             params,
+            stats: &[],
+            orders: &[],
             lowers: Arity::One,
             passes: OpSet::ALL,
             role: Role::Accessor,

@@ -1,7 +1,7 @@
 //! The latch of a stateful device or layer, and what an operator must know about one.
 //!
-//! A failed write or flush leaves open what the medium holds. Whatever keeps state there refuses all later changes, says why,
-//! and never tries again: an operator repairs the medium and restarts the server.
+//! A failed write or flush leaves open what the medium holds. Whatever keeps state there refuses all later changes,
+//! says why, and never tries again: an operator repairs the medium and restarts the server.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -47,8 +47,8 @@ impl Latch {
         self.set_text(rt, || format!("{} is latched: {cause}. {advice}", self.name));
     }
 
-    /// Refuses changes from now on because `what` ended with `error`. Where that error comes from a latch below, its text
-    /// says what to do, and `advice` is not repeated.
+    /// Refuses changes from now on because `what` ended with `error`. Where that error comes from a latch below, its
+    /// text says what to do, and `advice` is not repeated.
     pub fn set_after(&self, rt: &Rt, what: &str, error: &BioError, advice: &str) {
         match error {
             BioError::Latched(below) => self.set_text(rt, || format!("{} is latched: {what}. {below}", self.name)),

@@ -1,4 +1,5 @@
-//! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes itself.
+//! The block interface: what a request is, what a device answers, what an extension may do, how a kind describes
+//! itself.
 //!
 //! Invariant: does no I/O and knows no kind. It has no policy, and nothing here knows which devices or layers exist.
 //!
@@ -34,7 +35,7 @@ pub use buf::Buf;
 pub use changes::ChangeMap;
 pub use check::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 pub use created::Created;
-pub use device::{Device, Origin, Stat, Usage};
+pub use device::{Device, Origin, Stat, StatInfo, Usage};
 pub use env::Env;
 pub use ext::{
     Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,

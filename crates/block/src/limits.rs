@@ -62,7 +62,8 @@ pub struct Limits {
     pub discard: u32,
     /// Largest number of elements of a range vector.
     pub ranges_max: u32,
-    /// Granularity in bytes of clones, moves and deletes, a multiple of `block`: their offsets and lengths are multiples of it.
+    /// Granularity in bytes of clones, moves and deletes, a multiple of `block`: their offsets and lengths are
+    /// multiples of it.
     pub remap: u32,
     /// Whether a payload may be described instead of carried (simulated devices that store no bytes).
     pub described: bool,
@@ -103,8 +104,8 @@ impl Limits {
     }
 
     /// What holds for a request that may go to either device: the stricter of both. Size is the caller's business
-    /// and is kept from `self`. Monotone: neither argument's limits are exceeded by the result, except that the atomic unit
-    /// is never below the block: a caller refuses devices that tear inside the other's block.
+    /// and is kept from `self`. Monotone: neither argument's limits are exceeded by the result, except that the atomic
+    /// unit is never below the block: a caller refuses devices that tear inside the other's block.
     pub fn strictest(&self, other: &Limits) -> Limits {
         Limits {
             size: self.size,

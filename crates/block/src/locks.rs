@@ -2,8 +2,9 @@
 //! only for earlier ones.
 
 //!
-//! Reading order: [`front`] (what a claim meets), [`table`] (which claim waits for which). A claim costs O(log n) and O(1) for
-//! each segment of the front and each claim in it that it meets; n claims on the same bytes cost O(n log n) in all.
+//! Reading order: [`front`] (what a claim meets), [`table`] (which claim waits for which). A claim costs O(log n) and
+//! O(1) for each segment of the front and each claim in it that it meets; n claims on the same bytes cost O(n log n) in
+//! all.
 
 mod front;
 mod table;
@@ -37,12 +38,14 @@ pub type Ticket = u64;
 pub struct RangeLocks(RefCell<Table>);
 
 impl RangeLocks {
-    /// Claims ranges under one ticket; they may overlap each other. Before [`RangeLocks::is_granted`] they are only queued.
+    /// Claims ranges under one ticket; they may overlap each other. Before [`RangeLocks::is_granted`] they are only
+    /// queued.
     pub fn enter(&self, ranges: impl IntoIterator<Item = ByteRange>, mode: Mode) -> Ticket {
         self.0.borrow_mut().enter(ranges, mode)
     }
 
-    /// Whether there is no claim at all. A change that asks this, and is made before anything else runs, needs no claim.
+    /// Whether there is no claim at all. A change that asks this, and is made before anything else runs, needs no
+    /// claim.
     pub fn is_idle(&self) -> bool {
         self.0.borrow().is_idle()
     }
@@ -52,14 +55,14 @@ impl RangeLocks {
         self.0.borrow().is_granted(ticket)
     }
 
-    /// Waits until no earlier claim is in the way. One task at most waits for a ticket; it is woken when that is so, and not
-    /// before.
+    /// Waits until no earlier claim is in the way. One task at most waits for a ticket; it is woken when that is so,
+    /// and not before.
     pub async fn granted(&self, ticket: Ticket) {
         std::future::poll_fn(|cx| self.0.borrow_mut().poll_granted(ticket, cx.waker())).await;
     }
 
-    /// Gives the claims of a ticket up, granted or not. Wakes the tasks whose claims are granted by it, in the order of their
-    /// tickets.
+    /// Gives the claims of a ticket up, granted or not. Wakes the tasks whose claims are granted by it, in the order of
+    /// their tickets.
     pub fn leave(&self, ticket: Ticket) {
         let woken = self.0.borrow_mut().leave(ticket);
         woken.into_iter().for_each(Waker::wake);

@@ -16,7 +16,8 @@ const LATENCY_MAX: Nanos = Nanos::secs(3600);
 /// A mark holds the operation in its low bits and the time above.
 const OP_BITS: u32 = 3;
 
-/// Counts and latencies of one place. One request costs two calls, of which only the first answer to an operation allocates.
+/// Counts and latencies of one place. One request costs two calls, of which only the first answer to an operation
+/// allocates.
 pub struct Meter {
     digits: u8,
     ops: [OpMeter; METERED.len()],
@@ -58,13 +59,14 @@ pub struct OpReading {
     pub bytes: u64,
     /// Their latencies added up.
     pub time: Nanos,
-    /// Latencies: pairs of an upper bound in nanoseconds, which belongs to it, and the requests between it and the bound before.
+    /// Latencies: pairs of an upper bound in nanoseconds, which belongs to it, and the requests between it and the
+    /// bound before.
     pub latency: Vec<(u64, u64)>,
 }
 
 impl Meter {
-    /// A meter that tells latencies apart to this many significant decimal digits: for each operation that it sees, 1 takes
-    /// 5 kB, 2 take 37 kB.
+    /// A meter that tells latencies apart to this many significant decimal digits: for each operation that it sees, 1
+    /// takes 5 kB, 2 take 37 kB.
     ///
     /// # Panics
     /// If `digits` is above 5.
@@ -101,8 +103,8 @@ impl Meter {
         Reading { ops: seen.collect(), in_flight: self.in_flight.get(), in_flight_max: self.in_flight_max.get() }
     }
 
-    /// The latency that this share of the answers to an operation did not exceed, in nanoseconds; 0 if there was none. By its
-    /// place in [`METERED`].
+    /// The latency that this share of the answers to an operation did not exceed, in nanoseconds; 0 if there was none.
+    /// By its place in [`METERED`].
     ///
     /// # Panics
     /// If there is no such operation.

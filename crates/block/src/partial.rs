@@ -30,8 +30,8 @@ pub fn edges(range: ByteRange, block: u64) -> impl Iterator<Item = ByteRange> {
     [at(first, around.start()), at(second, last)].into_iter().flatten()
 }
 
-/// The parts of a range that do not fill blocks: in front of the whole blocks inside and behind them, or all of it if there
-/// are none.
+/// The parts of a range that do not fill blocks: in front of the whole blocks inside and behind them, or all of it if
+/// there are none.
 pub fn rims(range: ByteRange, block: u64) -> impl Iterator<Item = ByteRange> {
     let rims = match inner(range, block) {
         Some(middle) => [span(range.start(), middle.start()), span(middle.end(), range.end())],
@@ -40,8 +40,9 @@ pub fn rims(range: ByteRange, block: u64) -> impl Iterator<Item = ByteRange> {
     rims.into_iter().filter(|rim| !rim.is_empty())
 }
 
-/// The bytes of the whole blocks around a range, when `data` is written there: in one piece, because a direct device takes no
-/// vectors whose elements are parts of its block. `read` gives the bytes of a block; it is asked for each edge, together.
+/// The bytes of the whole blocks around a range, when `data` is written there: in one piece, because a direct device
+/// takes no vectors whose elements are parts of its block. `read` gives the bytes of a block; it is asked for each
+/// edge, together.
 ///
 /// # Errors
 /// The first error of `read`.

@@ -44,8 +44,8 @@ impl SparseStore {
         }
     }
 
-    /// Makes `range` read as zeroes. Chunks that it covers give their space back. It costs as much as the chunks that hold
-    /// content there, however long the range is.
+    /// Makes `range` read as zeroes. Chunks that it covers give their space back. It costs as much as the chunks that
+    /// hold content there, however long the range is.
     pub fn zero(&mut self, range: ByteRange) {
         if range.is_empty() {
             return;

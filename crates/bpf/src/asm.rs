@@ -1,11 +1,12 @@
 //! An assembler for the kernel's virtual machine: instructions in the order of the calls, labels, and maps by name.
 //!
-//! Source of encodings: `Documentation/bpf/standardization/instruction-set.rst` of Linux. Immediates are 32 bits wide and
-//! sign-extended, as the machine does it; [`Code::imm64`] is the one instruction with more.
+//! Source of encodings: `Documentation/bpf/standardization/instruction-set.rst` of Linux. Immediates are 32 bits wide
+//! and sign-extended, as the machine does it; [`Code::imm64`] is the one instruction with more.
 
 use crate::object::Program;
 
-/// A register. `R0` holds results, `R1` to `R5` arguments and are lost in calls, `R6` to `R9` are kept, `R10` is the frame.
+/// A register. `R0` holds results, `R1` to `R5` arguments and are lost in calls, `R6` to `R9` are kept, `R10` is the
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Reg {

@@ -1,7 +1,8 @@
-//! Where the members of the running kernel's structures lie, as the kernel itself tells (BTF, its `Documentation/bpf/btf.rst`).
+//! Where the members of the running kernel's structures lie, as the kernel itself tells (BTF, its
+//! `Documentation/bpf/btf.rst`).
 //!
-//! Read are the header, the names and the types up to the structure that is asked for. The kernel is trusted to tell the truth
-//! about itself; a text that is cut or of another version is refused, not believed.
+//! Read are the header, the names and the types up to the structure that is asked for. The kernel is trusted to tell
+//! the truth about itself; a text that is cut or of another version is refused, not believed.
 
 #![allow(clippy::disallowed_methods, reason = "the kernel tells the layout of its structures in a file")]
 

@@ -1,12 +1,12 @@
 //! Programs in the kernel: assembled here, loaded through `aya`, attached to its tracepoints.
 //!
 //! Programs are written as calls of an assembler ([`asm`]) and become an object file in memory ([`object`]), so that a
-//! build needs no compiler but Rust's and no object is kept in the tree. They take a tracepoint's own arguments, for which
-//! tracefs need not be mounted; offsets of members of structures are read from the running kernel ([`btf`]). `aya`, pure
-//! Rust, gives the object to the kernel ([`load`]), whose verifier has the last word about it.
+//! build needs no compiler but Rust's and no object is kept in the tree. They take a tracepoint's own arguments, for
+//! which tracefs need not be mounted; offsets of members of structures are read from the running kernel ([`btf`]).
+//! `aya`, pure Rust, gives the object to the kernel ([`load`]), whose verifier has the last word about it.
 //!
-//! Invariant: nothing stays in the kernel when what was loaded is dropped or its process dies. That holds however the
-//! process dies.
+//! Invariant: leaves nothing in the kernel when the loaded object is dropped or its process dies. That holds however
+//! the process dies.
 //!
 //! Reading order: [`asm`], [`object`], [`btf`], [`load`]; [`peek`] reads the kernel's memory with all of it.
 

@@ -180,8 +180,8 @@ impl Ring {
         self.0.as_fd().try_clone_to_owned()
     }
 
-    /// Hands the records that are there to `each`, oldest first, and tells how many there were: at most [`Ring::BATCH`], so
-    /// that a reader that is slower than the kernel can do something else between.
+    /// Hands the records that are there to `each`, oldest first, and tells how many there were: at most
+    /// [`Ring::BATCH`], so that a reader that is slower than the kernel can do something else between.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let mut count = 0;
         while count < Ring::BATCH

@@ -1,7 +1,7 @@
 //! Programs and maps as the object file that a loader takes, made in memory.
 //!
-//! One section for each program, named by its type as loaders expect it; one section `maps` with a definition for each map;
-//! one relocation for each instruction that names a map.
+//! One section for each program, named by its type as loaders expect it; one section `maps` with a definition for each
+//! map; one relocation for each instruction that names a map.
 
 use object::write::{Object, Relocation, Symbol, SymbolId, SymbolSection};
 use object::{

@@ -4,8 +4,8 @@ use crate::object::{Map, MapKind};
 use crate::{Loaded, object};
 use esker_skip::{Ability, skip};
 
-/// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like its, and one that
-/// holds the first at bit 64 without a name.
+/// Types as a kernel tells them: an integer, a structure with members at bits 0, 64 and 67, one whose name begins like
+/// its, and one that holds the first at bit 64 without a name.
 fn types() -> Vec<u8> {
     let names = b"\0int\0task\0task_more\0state\0pid\0flag\0outer\0own\0";
     let name = |text: &str| {

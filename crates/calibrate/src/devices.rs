@@ -31,7 +31,8 @@ const FLUSHES: u64 = 32;
 pub struct RawDevice {
     /// Its path, as stack texts will name it.
     pub path: String,
-    /// Whether writes are measured too, which overwrites blocks anywhere on it. Otherwise it is opened for reading only.
+    /// Whether writes are measured too, which overwrites blocks anywhere on it. Otherwise it is opened for reading
+    /// only.
     pub overwrite: bool,
 }
 
@@ -163,8 +164,8 @@ impl DeviceBench {
         self.on_cpu
     }
 
-    /// Which part of a row is played before it. Caches of a CPU hold what was touched last: a row begins as it goes on only
-    /// when as much was played before.
+    /// Which part of a row is played before it. Caches of a CPU hold what was touched last: a row begins as it goes on
+    /// only when as much was played before.
     fn warm_up(&self) -> u64 {
         if self.on_cpu { 1 } else { 8 }
     }

@@ -1,14 +1,15 @@
 //! Measures what layers and devices take on this machine.
 //!
-//! Everything is measured through the player that predictions use, so that what it takes itself is known and can be told
-//! apart. A layer's cost is the difference between a stack with copies of it and one without, played in turns; a device's
-//! times are those of its requests. All is measured in rounds, because a machine that others use changes its speed: a
-//! layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes is measured
-//! again where others had the CPU meanwhile.
+//! Everything is measured through the player that predictions use, so that what it takes itself is known and can be
+//! told apart. A layer's cost is the difference between a stack with copies of it and one without, played in turns; a
+//! device's times are those of its requests. All is measured in rounds, because a machine that others use changes its
+//! speed: a layer's cost is the median of the rounds, a distribution that of all rounds together. What a device takes
+//! is measured again where others had the CPU meanwhile.
 //!
-//! Invariant: tells no time that it did not measure.
+//! Invariant: reports no cost that it did not measure.
 //!
-//! Reading order: [`Calibrator`], `requests` (what is played), `layers`, `devices`, `wakes` (of a client), [`undisturbed`].
+//! Reading order: [`Calibrator`], `requests` (what is played), `layers`, `devices`, `wakes` (of a client),
+//! [`undisturbed`].
 
 #![forbid(unsafe_code)]
 

@@ -21,9 +21,9 @@ impl Round {
     }
 }
 
-/// Takes a sample anew while the counter `taken_away` grew meanwhile, at most `tries` times in all, and keeps the one during
-/// which it grew least. Hosts of virtual machines and other programs take the CPU in bursts of tens of milliseconds, which a
-/// few tries mostly miss.
+/// Takes a sample anew while the counter `taken_away` grew meanwhile, at most `tries` times in all, and keeps the one
+/// during which it grew least. Hosts of virtual machines and other programs take the CPU in bursts of tens of
+/// milliseconds, which a few tries mostly miss.
 ///
 /// # Errors
 /// The first one of `take`.

@@ -8,8 +8,8 @@ use esker_rt::real::{Reactor, RealConfig};
 
 use super::{Round, pooled_groups};
 
-/// Mean waits of a round, and how many of each. They are drawn as gaps between independent arrivals are, because kernels
-/// and hosts learn from equal waits when to stay awake.
+/// Mean waits of a round, and how many of each. They are drawn as gaps between independent arrivals are, because
+/// kernels and hosts learn from equal waits when to stay awake.
 const WAITS: [(Nanos, u32); 4] =
     [(Nanos::micros(100), 600), (Nanos::micros(400), 300), (Nanos::micros(1600), 100), (Nanos::micros(6400), 40)];
 /// Waits up to this are told together, from the end of the row before; the first ones are those without the kernel. The

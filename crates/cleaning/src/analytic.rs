@@ -1,11 +1,12 @@
-//! What theory says of write amplification: blocks written for each block that is new. All of it for large segments and blocks that
-//! are overwritten independently of each other.
+//! What theory says of write amplification: blocks written for each block that is new. All of it for large segments and
+//! blocks that are overwritten independently of each other.
 //!
-//! `utilisation` is live blocks over blocks in segments that can hold data, so without those kept free, and lies between 0 and 1.
+//! `utilisation` is live blocks over blocks in segments that can hold data, so without those kept free, and lies
+//! between 0 and 1.
 
 /// Greedy or oldest-first cleaning under uniform overwrites: `a / (a + W(-a exp(-a)))` with `a` = 1 / utilisation and W
-/// Lambert's function (P. Desnoyers, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245). The share `x` that is live
-/// in a victim is the root below 1 of `x = exp(-a (1 - x))`.
+/// Lambert's function (P. Desnoyers, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245). The share `x` that is
+/// live in a victim is the root below 1 of `x = exp(-a (1 - x))`.
 pub fn uniform(utilisation: f64) -> f64 {
     let a = 1.0 / utilisation;
     let live = (0..10_000).fold(0.0, |x: f64, _| (-a * (1.0 - x)).exp());

@@ -1,14 +1,14 @@
 //! Which segments a log-structured store cleans next, where the blocks go that it writes, and how fast it cleans.
 //!
-//! Everything here is a function of numbers that the store keeps: it is used unchanged by stores that serve data and by the
-//! simulator in [`model`], with which its claims are measured.
+//! Everything here is a function of numbers that the store keeps: it is used unchanged by stores that serve data and by
+//! the simulator in [`model`], with which its claims are measured.
 //!
 //! Invariant: never decides whether a block is live: a wrong number costs speed, never data. It has no clock of its
 //! own, and no randomness but the streams that it is handed.
 //!
-//! Reading order: [`Summary`] (what is known of a segment), [`Worth`], [`policy`] (how good a victim it is), [`select`] (the
-//! best of many), [`separate`] (which block goes to which log), [`pacing`] (how fast), [`analytic`] (what theory says), [`model`] (a
-//! simulated store).
+//! Reading order: [`Summary`] (what is known of a segment), [`Worth`], [`policy`] (how good a victim it is), [`select`]
+//! (the best of many), [`separate`] (which block goes to which log), [`pacing`] (how fast), [`analytic`] (what theory
+//! says), [`model`] (a simulated store).
 
 #![forbid(unsafe_code)]
 

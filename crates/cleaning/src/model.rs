@@ -1,13 +1,15 @@
 //! A simulated log-structured store that moves no bytes, only counts: with it the policies are measured, in tests and
 //! experiments. Millions of blocks a second on one core.
 //!
-//! It has segments of blocks, one open segment for each class of blocks, and a cleaner that starts when few segments are clean. A
-//! *version* is one content of a block; any number of maps (the volume, its snapshots and clones) refer to it, and it is moved
-//! once for all of them. Its clock counts overwrites: copies do not move it on, and an idle store does not age.
+//! It has segments of blocks, one open segment for each class of blocks, and a cleaner that starts when few segments
+//! are clean. A *version* is one content of a block; any number of maps (the volume, its snapshots and clones) refer to
+//! it, and it is moved once for all of them. Its clock counts overwrites: copies do not move it on, and an idle store
+//! does not age.
 //!
 //! What it leaves out: metadata, the time that anything takes, deletions, and requests larger than one block.
 //!
-//! Reading order: [`SimulationPlan`] and [`run`], [`load`] (which block is overwritten next), `store` (the store itself).
+//! Reading order: [`SimulationPlan`] and [`run`], [`load`] (which block is overwritten next), `store` (the store
+//! itself).
 
 pub mod load;
 mod store;

@@ -1,11 +1,12 @@
 //! How fast the cleaner works: a graded share of the device, so that writers meet a slope and not a cliff.
 //!
-//! ANViL leaves its cleaner off up to half of the space, lets it work faster as space runs out, and stops all writers just
-//! before the end. Here the share goes on to rise to all of the device, so that writers slow down by and by and stop only
-//! where nothing is left. Two curves, one falling and one rising with used space, cross once: each demand has one equilibrium,
-//! and it attracts.
+//! ANViL leaves its cleaner off up to half of the space, lets it work faster as space runs out, and stops all writers
+//! just before the end. Here the share goes on to rise to all of the device, so that writers slow down by and by and
+//! stop only where nothing is left. Two curves, one falling and one rising with used space, cross once: each demand has
+//! one equilibrium, and it attracts.
 
-/// How device time is shared, as a function of used space. Shares are of segments and of the device's bandwidth, 0 to 1.
+/// How device time is shared, as a function of used space. Shares are of segments and of the device's bandwidth, 0 to
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pacing {
     start: f64,
@@ -37,7 +38,8 @@ pub struct PacingError {
 }
 
 impl Pacing {
-    /// The cleaner rests up to `start` of all segments used, has `share` of the device at `full`, and all of it at `stop`.
+    /// The cleaner rests up to `start` of all segments used, has `share` of the device at `full`, and all of it at
+    /// `stop`.
     ///
     /// # Errors
     /// [`PacingError`] if these do not rise or are no shares.
@@ -81,8 +83,8 @@ impl Pacing {
     }
 }
 
-/// What the cleaner reads and writes to gain one byte from segments that are `live` full: live bytes are read and written,
-/// the rest is gained. Infinite where nothing is dead.
+/// What the cleaner reads and writes to gain one byte from segments that are `live` full: live bytes are read and
+/// written, the rest is gained. Infinite where nothing is dead.
 pub fn price(live: f64) -> f64 {
     2.0 * live / (1.0 - live)
 }

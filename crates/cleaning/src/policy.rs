@@ -1,8 +1,8 @@
 //! Policies: how good a victim a segment is. A new one is an implementation of [`Policy`] and a line in [`NAMED`].
 //!
 //! Greedy takes what frees most now. Cost-benefit (M. Rosenblum and J. Ousterhout, *The design and implementation of a
-//! log-structured file system*, 1992) waits for segments whose blocks still die, and pays for those that rest. When which of
-//! them wins, and by how much, is measured in [`crate::model`] and told in the documents.
+//! log-structured file system*, 1992) waits for segments whose blocks still die, and pays for those that rest. When
+//! which of them wins, and by how much, is measured in [`crate::model`] and told in the documents.
 
 use crate::{Summary, Worth};
 
@@ -11,14 +11,15 @@ use crate::{Summary, Worth};
 pub struct Situation {
     /// The log's clock.
     pub now: u64,
-    /// Share of the dead blocks that is left when this pass of the cleaner has reached its target, 0 to 1: the freedom to
-    /// choose. See [`Situation::of_pass`].
+    /// Share of the dead blocks that is left when this pass of the cleaner has reached its target, 0 to 1: the freedom
+    /// to choose. See [`Situation::of_pass`].
     pub slack: f64,
 }
 
 impl Situation {
-    /// The situation in a pass that gains `gain` blocks in all, seen from its beginning, in a store with `dead` dead blocks in
-    /// full segments. It must stay the same during the pass: near its end little is left to gain, whatever the pass is like.
+    /// The situation in a pass that gains `gain` blocks in all, seen from its beginning, in a store with `dead` dead
+    /// blocks in full segments. It must stay the same during the pass: near its end little is left to gain, whatever
+    /// the pass is like.
     pub fn of_pass(now: u64, dead: u64, gain: u64) -> Situation {
         let slack = if dead == 0 { 0.0 } else { 1.0 - gain as f64 / dead as f64 };
         Situation { now, slack: slack.max(0.0) }
@@ -31,7 +32,8 @@ pub trait Policy {
     fn worth(&self, segment: &Summary, situation: &Situation) -> Worth;
 }
 
-/// Oldest first, as in a ring buffer: blind to live blocks, but checkpoints vanish in order, and nothing need be counted.
+/// Oldest first, as in a ring buffer: blind to live blocks, but checkpoints vanish in order, and nothing need be
+/// counted.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp;
 
@@ -56,8 +58,8 @@ impl Policy for Greedy {
 pub enum Cost {
     /// `1 + u`: all of it is read, the live part written. As printed for Sprite-LFS and in the thesis on NILFS2.
     Printed,
-    /// `2u`: only the live part is read and written (A. Kawaguchi et al., *A flash-memory based file system*, 1995). As in the
-    /// tools published with the thesis on NILFS2, but exact where they round to thousandths.
+    /// `2u`: only the live part is read and written (A. Kawaguchi et al., *A flash-memory based file system*, 1995). As
+    /// in the tools published with the thesis on NILFS2, but exact where they round to thousandths.
     Published,
 }
 
@@ -66,8 +68,8 @@ pub enum Cost {
 pub struct CostBenefit {
     /// The denominator.
     pub cost: Cost,
-    /// What it costs to change one mapping, in 256ths of what it costs to read or write a block; 0 where moves change no mapping.
-    /// Blocks that many share are dearer to move by that.
+    /// What it costs to change one mapping, in 256ths of what it costs to read or write a block; 0 where moves change
+    /// no mapping. Blocks that many share are dearer to move by that.
     pub per_mapping: u32,
 }
 
@@ -93,9 +95,10 @@ impl Policy for CostBenefit {
 
 /// Greedy where a pass must compact nearly everything, cost-benefit (2u) elsewhere.
 ///
-/// The thesis on NILFS2 proposes to switch by utilisation, and did not build it. Utilisation alone does not tell: at 75 %
-/// live data, greedy wins if each pass must bring a fifth of all segments, and loses by a third if passes are short. What
-/// tells is the slack: how much of the dead space is left after a pass. Without slack age is noise, since all is cleaned anyway.
+/// The thesis on NILFS2 proposes to switch by utilisation, and did not build it. Utilisation alone does not tell: at 75
+/// % live data, greedy wins if each pass must bring a fifth of all segments, and loses by a third if passes are short.
+/// What tells is the slack: how much of the dead space is left after a pass. Without slack age is noise, since all is
+/// cleaned anyway.
 #[derive(Debug, Clone, Copy)]
 pub struct Adaptive {
     /// Slack below which greedy is used.
@@ -115,8 +118,8 @@ impl Policy for Adaptive {
     }
 }
 
-/// Leaves segments alone in which a block died at `since` or later: what just died may still be protected, so that a visit
-/// would free less than the counters say.
+/// Leaves segments alone in which a block died at `since` or later: what just died may still be protected, so that a
+/// visit would free less than the counters say.
 #[derive(Debug, Clone, Copy)]
 pub struct Settled<P> {
     /// The order among the others.

@@ -7,8 +7,8 @@ use esker_base::Stream;
 
 use crate::{Policy, Situation, Summary, Worth};
 
-/// Takes segments one by one, in any order, and keeps the best `count`. Each costs one comparison, and few of them a step in a
-/// heap; memory is `count` entries. Scanners may offer segments as they come across them.
+/// Takes segments one by one, in any order, and keeps the best `count`. Each costs one comparison, and few of them a
+/// step in a heap; memory is `count` entries. Scanners may offer segments as they come across them.
 pub struct Selection<'a> {
     policy: &'a dyn Policy,
     situation: Situation,
@@ -47,9 +47,10 @@ impl<'a> Selection<'a> {
 /// Draws of segments that may not be cleaned, for each wanted one, after which a sample is as large as it is.
 const DRAWS: u32 = 16;
 
-/// `count` victims, each the best of `choices` segments drawn at random among `segments`; `look` says what is known of a
-/// segment, or that it may not be cleaned. The cost does not depend on the number of segments. With greedy and ten choices the
-/// result is near to looking at all of them ([`crate::analytic::choices`]). Fewer are found if hardly any may be cleaned.
+/// `count` victims, each the best of `choices` segments drawn at random among `segments`; `look` says what is known of
+/// a segment, or that it may not be cleaned. The cost does not depend on the number of segments. With greedy and ten
+/// choices the result is near to looking at all of them ([`crate::analytic::choices`]). Fewer are found if hardly any
+/// may be cleaned.
 pub fn sampled(
     policy: &dyn Policy,
     situation: &Situation,

@@ -1,8 +1,9 @@
 //! Which log a block goes to: blocks that will die at about the same time share segments.
 //!
-//! After SepBIT (Q. Wang et al., *Separating data via block invalidation time inference for write amplification reduction in
-//! log-structured storage*, FAST 2022). A new block probably lives as long as the version that it replaces; a moved block that
-//! has lived long will probably live long. The yardstick is the mean lifespan of segments of the shortest-lived class.
+//! After SepBIT (Q. Wang et al., *Separating data via block invalidation time inference for write amplification
+//! reduction in log-structured storage*, FAST 2022). A new block probably lives as long as the version that it
+//! replaces; a moved block that has lived long will probably live long. The yardstick is the mean lifespan of segments
+//! of the shortest-lived class.
 //!
 //! Departure: a block that no live map refers to any more, only a snapshot, goes to a class of its own. It dies when
 //! its snapshot does, together with others, and neither its age nor its history says when.
@@ -43,8 +44,8 @@ impl Class {
 /// Segments over which the lifespan is averaged.
 const SEGMENTS: u64 = 16;
 
-/// Infers lifetimes. A few words of memory: what is known of single blocks comes from the store, from records or, coarser, from
-/// the clock of the segment in which the former version lies.
+/// Infers lifetimes. A few words of memory: what is known of single blocks comes from the store, from records or,
+/// coarser, from the clock of the segment in which the former version lies.
 #[derive(Debug, Clone, Default)]
 pub struct Separator {
     /// Mean lifespan of short-lived segments; none is known in the beginning, and then all count as longer.
@@ -72,8 +73,8 @@ impl Separator {
         }
     }
 
-    /// The class of a block that the cleaner moves out of a segment of class `from`; `age` is the time since its data were
-    /// new, `is_held` whether only snapshots refer to it.
+    /// The class of a block that the cleaner moves out of a segment of class `from`; `age` is the time since its data
+    /// were new, `is_held` whether only snapshots refer to it.
     pub fn place_moved(&self, from: Class, age: u64, is_held: bool) -> Class {
         if is_held {
             return Class::HELD;

@@ -1,7 +1,7 @@
 //! What a policy knows of a segment.
 
-/// One full segment. Times are on the log's clock: numbers of records, blocks written, or seconds, as long as only new data
-/// moves it on. A wall clock would let an idle store age.
+/// One full segment. Times are on the log's clock: numbers of records, blocks written, or seconds, as long as only new
+/// data moves it on. A wall clock would let an idle store age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// Blocks that it has room for.
@@ -20,9 +20,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A segment of which only the number of mappings is known, as a store counts them that does not tell apart one block with
-    /// two mappings from two blocks. Live blocks are taken to be as many as that allows: exact where nothing is shared, too
-    /// high otherwise. A store that shares much should count with a scan instead.
+    /// A segment of which only the number of mappings is known, as a store counts them that does not tell apart one
+    /// block with two mappings from two blocks. Live blocks are taken to be as many as that allows: exact where nothing
+    /// is shared, too high otherwise. A store that shares much should count with a scan instead.
     pub fn of_mappings(blocks: u32, mappings: u64, first: u64, last: u64) -> Summary {
         let live = u32::try_from(mappings).unwrap_or(u32::MAX).min(blocks);
         Summary { blocks, live, mappings, first, last, died: None }

@@ -37,7 +37,8 @@ impl Local {
     /// Connects to the server at `path`. What is sent and received may take `patience` from now on, all together.
     ///
     /// # Errors
-    /// A server that is not there, that takes no connection in time, or that runs as another user than root and the caller.
+    /// A server that is not there, that takes no connection in time, or that runs as another user than root and the
+    /// caller.
     pub fn connect(path: &Path, patience: Duration) -> Result<Local, LocalError> {
         let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);

@@ -1,8 +1,6 @@
 //! Arguments of logs: where a server's events go, and how they look.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +8,7 @@ use esker_rt::{Level, Rt};
 use esker_serve::log::{Format, Log};
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Where the events of a server go.
 #[derive(clap::Args)]
@@ -58,7 +57,7 @@ impl Logging {
         let out: Box<dyn Write> = match &self.log_file {
             None => Box::new(io::stderr()),
             Some(path) => {
-                let file = File::options().append(true).create(true).mode(0o640).open(path);
+                let file = files::append(path, 0o640);
                 Box::new(file.map_err(|source| LogFileError { path: path.display().to_string(), source })?)
             }
         };

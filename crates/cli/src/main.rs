@@ -3,8 +3,9 @@
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
-//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`], [`rewriting`],
-//! [`trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`doors`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
+//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
+//! [`rewriting`],
+//! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
 //! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share.
 
@@ -16,12 +17,14 @@
 )]
 
 mod block_devices;
+mod block_trace;
 mod composition;
 mod control;
-mod doors;
 mod failure;
+mod files;
 mod hugepages;
 mod lab;
+mod listeners;
 mod local;
 mod log;
 mod meters;
@@ -37,7 +40,6 @@ mod stack_text;
 mod target;
 mod terminal;
 mod top;
-mod trace;
 mod trace_archives;
 mod trace_files;
 mod verb;

@@ -12,8 +12,8 @@ fn notify_manager(state: &NotifyState<'_>) {
     let _unheard = sd_notify::notify(std::slice::from_ref(state));
 }
 
-/// Says that clients may connect, and from then on, as often as was asked for, that the reactor turns: a server that hangs
-/// is restarted.
+/// Says that clients may connect, and from then on, as often as was asked for, that the reactor turns: a server that
+/// hangs is restarted.
 ///
 /// `degraded` is a line for an operator about what cannot be used, if anything.
 pub fn ready(rt: &Rt, degraded: Option<&str>) {

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 /// A file that will be written.
 pub struct Output {
     path: PathBuf,
@@ -51,7 +53,7 @@ impl Output {
             if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 fs::create_dir_all(folder)?;
             }
-            File::create(self.beside())?;
+            files::create_anew(&self.beside())?;
             fs::remove_file(self.beside())
         };
         prepare().map_err(|error| self.refused(error))
@@ -87,7 +89,7 @@ impl Output {
     fn write(&self, text: &str, prepare: impl FnOnce(&File) -> io::Result<()>) -> Result<(), OutputError> {
         let write = || {
             let beside = self.beside();
-            let mut file = File::create(&beside)?;
+            let mut file = files::create_anew(&beside)?;
             prepare(&file)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;

@@ -48,8 +48,8 @@ impl Target {
         Ok(Target { output: Output::claim(path, &[], force || is_in_place, "--write=FILE")?, is_in_place })
     }
 
-    /// Writes `text`, which replaces `old` at once or not at all. Returns the file's name if it was written: a text that
-    /// has the order already stays as it is.
+    /// Writes `text`, which replaces `old` at once or not at all. Returns the file's name if it was written: a text
+    /// that has the order already stays as it is.
     ///
     /// # Errors
     /// What the system refuses.
@@ -133,8 +133,8 @@ fn names<'d>(declared: &'d Declaration, order: &[ExtId]) -> Vec<&'d str> {
     declared.setting.names(order)
 }
 
-/// Whether `read` has this order: all of it where a text can say all, otherwise that of each chain of layers, because layers
-/// apart have none.
+/// Whether `read` has this order: all of it where a text can say all, otherwise that of each chain of layers, because
+/// layers apart have none.
 fn says(read: &Declaration, wanted: &[&str], is_whole: bool) -> bool {
     let order: Option<Vec<ExtId>> = wanted.iter().map(|name| read.setting.find(name)).collect();
     order.is_some_and(|order| if is_whole { read.order == order } else { read.reordered(&order).is_empty() })

@@ -1,5 +1,5 @@
-//! Keys in files and in the environment: those that stack texts refer to (`file:PATH` and `env:NAME`), and that of TLS. Nothing here
-//! shows a byte of them.
+//! Keys in files and in the environment: those that stack texts refer to (`file:PATH` and `env:NAME`), and that of TLS.
+//! Nothing here shows a byte of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,8 @@ const BYTES_MAX: u64 = 4096;
 /// Keys that were taken out of the environment, by variable: several worlds of one process may ask for one of them.
 static TAKEN: Mutex<BTreeMap<String, KeyBytes>> = Mutex::new(BTreeMap::new());
 
-/// Reads keys from files and from the environment. Before the first byte of one is read, core dumps of this process are off.
+/// Reads keys from files and from the environment. Before the first byte of one is read, core dumps of this process are
+/// off.
 pub fn source() -> SecretSource {
     Box::new(|reference| {
         let (scheme, place) = reference.split_once(':').unwrap_or_default();
@@ -38,7 +39,8 @@ fn from_file(path: &str) -> Result<Secret, String> {
     read_private(Path::new(path), BYTES_MAX).map(Secret::new)
 }
 
-/// Reads a key of at most `bytes_max` bytes. Only its owner may read a key, and only a regular file has an owner that matters.
+/// Reads a key of at most `bytes_max` bytes. Only its owner may read a key, and only a regular file has an owner that
+/// matters.
 ///
 /// # Errors
 /// Why it is not read, beginning with a verb.

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM: the first asks to stop, one that comes a while after it ends the process, after a last act where there is
-//! one. SIGHUP where it is wanted.
+//! SIGINT and SIGTERM: the first asks to stop, one that comes a while after it ends the process, after a last act where
+//! there is one. SIGHUP where it is wanted.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -35,7 +35,8 @@ impl Signals {
     }
 
     /// The same, and SIGHUP, with which a terminal goes, asks to stop too, unless the parent process had it ignored, as
-    /// nohup(1) does. Before a second signal ends the process, `last` is done on another thread; a third one waits for nothing.
+    /// nohup(1) does. Before a second signal ends the process, `last` is done on another thread; a third one waits for
+    /// nothing.
     ///
     /// # Errors
     /// The kernel's.
@@ -54,8 +55,8 @@ impl Signals {
     }
 }
 
-/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process: the terminal is gone, and a read of
-/// it, which crossterm repeats without end, returns nothing.
+/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process: the terminal is gone,
+/// and a read of it, which crossterm repeats without end, returns nothing.
 ///
 /// # Errors
 /// The kernel's.

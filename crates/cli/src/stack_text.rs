@@ -77,7 +77,8 @@ impl StackText {
         Ok((spec, plan))
     }
 
-    /// Reads and checks it for a verb that uses devices by their names, so that one which nothing else uses is no mistake.
+    /// Reads and checks it for a verb that uses devices by their names, so that one which nothing else uses is no
+    /// mistake.
     ///
     /// # Errors
     /// As [`StackText::load`].

@@ -1,9 +1,11 @@
 //! Files that a verb writes record by record: they appear only when all is written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 
 use crate::failure::Failure;
+use crate::files;
 
 /// Why the target cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +26,7 @@ pub fn write<T>(path: &str, force: bool, write: impl FnOnce(File) -> Result<T, F
         return Err(TargetError::Exists(path.to_string()).into());
     }
     let part = format!("{path}.part");
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(&part).map_err(failed)?;
+    let file = files::create_anew(Path::new(&part)).map_err(failed)?;
     let written = write(file).and_then(|written| {
         fs::rename(&part, path).map_err(failed)?;
         Ok(written)

@@ -77,8 +77,8 @@ impl Terminal {
         bar.with_style(style.expect("the template is well formed"))
     }
 
-    /// Takes what long work tells on its way, line by line, on standard error: above a line that shows that it goes on, if
-    /// that is a terminal.
+    /// Takes what long work tells on its way, line by line, on standard error: above a line that shows that it goes on,
+    /// if that is a terminal.
     pub fn lines(&self) -> impl FnMut(&str) + use<> {
         let spinner = Cleared(self.spinner());
         move |line| match spinner.0.is_hidden() {

@@ -26,8 +26,8 @@ pub fn is_archive(name: &str) -> bool {
     ARCHIVES.iter().any(|ending| bare.ends_with(ending))
 }
 
-/// The files of the trace in the archive at `path`: of `member` (a folder or file in it) if it is given, else the parts of
-/// its only trace, or its only file. They are unpacked into scratch files that vanish.
+/// The files of the trace in the archive at `path`: of `member` (a folder or file in it) if it is given, else the parts
+/// of its only trace, or its only file. They are unpacked into scratch files that vanish.
 ///
 /// # Errors
 /// What the system refuses, and an archive that holds no trace or several.

@@ -103,6 +103,9 @@ fn version() -> Arg {
 }
 
 #[cfg(test)]
+mod reference;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -20,20 +20,20 @@ fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn halves_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
+fn members_of_a_mirror_are_compared_where_no_superblock_tells_of_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let mut superblock = Superblock::new(9, 2, 64 << 10, 4096);
     superblock.sequence = 2;
     superblock.dirty.set(2);
-    let half = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+    let medium = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
     let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
-    write("a.img", &half(0));
-    write("b.img", &half(1));
+    write("a.img", &medium(0));
+    write("b.img", &medium(1));
     let (status, out, _) = check(folder.path(), &["a.img", "b.img"]);
     let expected = "a.img, b.img: mirror of 2 members and 65536 bytes, generation 1 (in sync, in sync): 61440 bytes compared, \
                     1 of 16 regions may differ; sound\n";
     assert_eq!((status, out.as_str()), (Some(0), expected));
-    let mut other = half(1);
+    let mut other = medium(1);
     other[8192 + 5 * 4096] ^= 1;
     write("b.img", &other);
     let (status, out, err) = check(folder.path(), &["a.img", "b.img"]);

@@ -147,7 +147,8 @@ fn names_are_hidden_and_structure_is_not() {
     assert!(trace.snapshot.entries.contains_key(&opens[0]), "the tree has the same names");
 }
 
-/// Works on a file in a way that no call shows: by requests on a ring of its own or of the kernel's thread, or through a map.
+/// Works on a file in a way that no call shows: by requests on a ring of its own or of the kernel's thread, or through
+/// a map.
 const HIDDEN: &str = "
 import ctypes, mmap, os, struct, sys
 how, path = sys.argv[1:]
@@ -172,8 +173,8 @@ if how == 'used':
     if libc.syscall(426, ring, 1, 1, 1, None, 0) != 1: sys.exit(75)
 ";
 
-/// What a recording of such a program warns of, and what its replay says of a prediction; `None`, loudly, where the kernel
-/// has no rings for us.
+/// What a recording of such a program warns of, and what its replay says of a prediction; `None`, loudly, where the
+/// kernel has no rings for us.
 fn hidden(method: &str, how: &str) -> Option<(String, serde_json::Value)> {
     const PYTHON: &str = "/usr/bin/python3";
     if !Path::new(PYTHON).is_file() {

@@ -1,4 +1,5 @@
-//! Public traces that lie beside the repository, where they do, as a user opens them: figures that other programs counted.
+//! Public traces that lie beside the repository, where they do, as a user opens them: figures that other programs
+//! counted.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program on files")]
 
@@ -95,8 +96,8 @@ fn files_without_block_requests_get_what_to_do() {
     }
 }
 
-/// Formats whose public files may not be handed on. The files are looked for in folders of these names beside the others: a file is
-/// read as it came, packed or not.
+/// Formats whose public files may not be handed on. The files are looked for in folders of these names beside the
+/// others: a file is read as it came, packed or not.
 fn check_own(format: &str) {
     let Some(folder) = folder().map(|folder| folder.join(format)).filter(|folder| folder.is_dir()) else {
         return skip(Ability::Traces, format_args!("no folder shared/traces/{format} lies beside the repository"));

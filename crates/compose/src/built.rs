@@ -1,7 +1,7 @@
 //! Stacks that can be built: which volumes their devices and layers make, and what is known of each layer.
 //!
-//! A layer that leaves the volume as it is (it may be inserted, removed and reordered live) shares the volume of what it
-//! stands on, so that such neighbours are extensions of one volume and can change places. Every other layer makes
+//! A layer that leaves the volume as it is (it may be inserted, removed and reordered live) shares the volume of what
+//! it stands on, so that such neighbours are extensions of one volume and can change places. Every other layer makes
 //! volumes of its own, one for each upper port, and sends to the volumes below; so does one that shares what it stands
 //! on with another user, because requests of that other one do not pass it. What makes a volume stands below the
 //! layers on that volume and above those on the volumes that it is made of, whatever else is wanted: it is *fixed*, and

@@ -187,8 +187,8 @@ impl<'a> ModelRun<'a> {
         self.handlers[volume.index()]
     }
 
-    /// The extensions that pass on requests which clients addressed to `volume`. Where they are layers they may answer them
-    /// instead, of which the model says nothing: it is about requests that reach volumes.
+    /// The extensions that pass on requests which clients addressed to `volume`. Where they are layers they may answer
+    /// them instead, of which the model says nothing: it is about requests that reach volumes.
     pub fn seeing(&self, volume: VolId) -> ExtSet {
         let sent = self.tokens.iter().filter(|token| token.origin == Some(volume));
         sent.filter_map(|token| token.last).fold(ExtSet::EMPTY, |all, last| all | Set::one(last))

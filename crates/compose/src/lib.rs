@@ -4,8 +4,8 @@
 //! Invariant: pure logic: knows no kind, no request and no clock. It touches no file or thread; equal questions give
 //! equal answers, byte for byte.
 //!
-//! The theory is chapter 5 of "Improving Storage with Stackable Extensions" (ABLE). Its grid of rules is here as a view;
-//! what decides is the exact model.
+//! The theory is chapter 5 of "Improving Storage with Stackable Extensions" (ABLE). Its grid of rules is here as a
+//! view; what decides is the exact model.
 //!
 //! Reading order: [`set`], [`setting`] (volumes, extensions, the algebra of domains), [`grid`] (the nine rules),
 //! [`exact`] (what becomes of every request), [`effect`], [`goals`], [`constraint`], [`search`] (the best order),

@@ -1,5 +1,5 @@
-//! What the theory says of the thesis' six sample extensions ([`crate::samples::SIX`]), as tables: tests and experiments
-//! compare with them.
+//! What the theory says of the thesis' six sample extensions ([`crate::samples::SIX`]), as tables: tests and
+//! experiments compare with them.
 
 use crate::exact::ModelRun;
 use crate::goals::Priorities;
@@ -7,7 +7,8 @@ use crate::grid::{self, Claim};
 use crate::set::ExtId;
 use crate::setting::Setting;
 
-/// Classes of orders with equal last handlers, and how many there are if all volumes with several handlers count as equal.
+/// Classes of orders with equal last handlers, and how many there are if all volumes with several handlers count as
+/// equal.
 pub const CLASSES: (usize, usize) = (57, 20);
 
 /// All pairs: top, bottom, cell, what the grid says of D, F and D_r, and the exact last handlers of D, F, D_r and M.

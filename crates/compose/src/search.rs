@@ -37,8 +37,8 @@ impl Problem<'_> {
 /// The answer to a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BestOrder {
-    /// The best order, top first: no allowed one has better ranks. Which of equally good ones it is depends on nothing but
-    /// the problem; those that starve fewer extensions are looked at first.
+    /// The best order, top first: no allowed one has better ranks. Which of equally good ones it is depends on nothing
+    /// but the problem; those that starve fewer extensions are looked at first.
     pub order: Order,
     /// Its score.
     pub score: Score,

@@ -1,7 +1,7 @@
 //! The declaration text: volumes, extensions that exist or are only declared, priorities and constraints.
 //!
-//! `docs/guide/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are then
-//! extensions and volumes like declared ones ([`built`](crate::built)).
+//! `docs/guide/compose.md` describes it. The text is TOML and may hold a stack's text too, whose devices and layers are
+//! then extensions and volumes like declared ones ([`built`](crate::built)).
 //!
 //! Reading order: this file, [`error`], then `form` (what TOML says), `resolve` (names become volumes and extensions),
 //! `sections` (which lines belong to the stack's text) and [`rewrite`] (another order in a text).

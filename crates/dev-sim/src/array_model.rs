@@ -10,13 +10,18 @@ use std::rc::Rc;
 use esker_base::{Nanos, Time};
 use esker_block::{
     Args, Bio, BioError, Buf, Build, Device, Done, Kind, KindError, Limits, Make, Op, OpKind, Param, ParamType, Stat,
-    Step, Support, Usage,
+    StatInfo, Step, Support, Usage,
 };
 use esker_rt::{Rt, sync};
 
 use crate::setup::{self, BLOCK, CACHE, CONTENT, SIZE};
 use crate::unsettled::Unsettled;
 use crate::{Content, Setup, access, catalogue, disk_model, ssd_model};
+
+const STATS: &[StatInfo] = &[
+    StatInfo::of("members", "Devices of the array."),
+    StatInfo::of("queue_depth_max", "Most commands under way at once."),
+];
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -54,6 +59,7 @@ pub static KIND: Kind = setup::kind(
         setup::span("standby_after", "Idle time before a disk of the array spins down; by default never."),
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents],
+    STATS,
     build,
 );
 
@@ -102,7 +108,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 }
 
 impl Array {
-    /// The array that the arguments of `make` ask for; with `content` instead of what they ask to be kept, if it is given.
+    /// The array that the arguments of `make` ask for; with `content` instead of what they ask to be kept, if it is
+    /// given.
     ///
     /// # Errors
     /// Numbers that do not fit, by name.

@@ -1,7 +1,8 @@
 //! The catalogue of devices: for each one the numbers of its kind's parameters, each with its source.
 //!
 //! An entry is a set of arguments: what a stack file could say is what the catalogue says, and the manifest of the kind
-//! checks both alike. The files are `catalogue/*.toml` beside the sources; a device is added there and to the list of names.
+//! checks both alike. The files are `catalogue/*.toml` beside the sources; a device is added there and to the list of
+//! names.
 
 use std::collections::BTreeMap;
 
@@ -84,18 +85,37 @@ impl Entry {
         self.price_usd
     }
 
+    /// The price with its year, for people.
+    pub fn price_text(&self) -> String {
+        let estimate = if self.is_estimated("price_usd") { ", an estimate" } else { "" };
+        format!("${} in {}{estimate}", self.price_usd, self.year)
+    }
+
+    /// Whether `kind` takes it by default, and what else there is to know.
+    pub fn notes(&self, kind: &Kind) -> String {
+        let default = self.is_default(kind).then_some("default");
+        default.into_iter().chain(self.note.as_deref()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether `kind` takes it if its text names no profile.
+    pub fn is_default(&self, kind: &Kind) -> bool {
+        kind.param(PROFILE).is_some_and(|param| param.default == Some(&self.name))
+    }
+
     /// Whether the number of this parameter is an estimate; `false` for a parameter that the entry is silent about.
     pub fn is_estimated(&self, param: &str) -> bool {
         self.numbers.get(param).is_some_and(Number::is_estimated)
     }
 
-    /// Whether a power that the device may draw, in whatever state, is an estimate: an energy that is computed from it is
-    /// one, too.
+    /// Whether a power that the device may draw, in whatever state, is an estimate: an energy that is computed from it
+    /// is one, too.
     pub fn power_is_estimated(&self) -> bool {
         self.numbers.iter().any(|(param, number)| param.ends_with(POWER) && number.is_estimated())
     }
 }
 
+/// The parameter of a kind that chooses an entry.
+pub const PROFILE: &str = "profile";
 /// Parameters in watts end so.
 const POWER: &str = "_w";
 /// Sources of estimates begin so.
@@ -196,7 +216,7 @@ pub fn find(kind: &str, name: &str) -> Result<Entry, KindError> {
     let names = || profiles.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ");
     let found = profiles.iter().find(|entry| entry.name == name).cloned();
     found.ok_or_else(|| KindError::BadValue {
-        param: "profile".to_string(),
+        param: PROFILE.to_string(),
         text: name.to_string(),
         want: format!("one of {}", names()),
     })
@@ -215,7 +235,7 @@ impl Numbers {
     /// # Errors
     /// An unknown name, and what [`Numbers::of_entry`] refuses.
     pub fn of_args(kind: &Kind, args: &Args) -> Result<Numbers, KindError> {
-        let mut numbers = Numbers::of_entry(kind, &find(kind.name, args.text("profile"))?)?;
+        let mut numbers = Numbers::of_entry(kind, &find(kind.name, args.text(PROFILE))?)?;
         let given =
             kind.params.iter().filter_map(|param| Some((param.name.to_string(), args.get(param.name)?.clone())));
         numbers.values.extend(given);
@@ -307,7 +327,7 @@ mod tests {
         let kinds = [&crate::disk_model::KIND, &crate::ssd_model::KIND, &crate::nvm_model::KIND, &array_model::KIND];
         for kind in kinds {
             let names: Vec<String> = profiles(kind.name).into_iter().map(|entry| entry.name).collect();
-            let param = kind.param("profile").unwrap();
+            let param = kind.param(PROFILE).unwrap();
             let ParamType::Choice(choices) = param.ty else { panic!("{}: profile is a choice", kind.name) };
             assert_eq!(names, choices, "{}: list new devices in the catalogue's names", kind.name);
             assert!(choices.contains(&param.default.unwrap()), "{}", kind.name);

@@ -1,13 +1,15 @@
-//! `disk-model`: a rotating disk with an arm, zones, a command queue that it orders by itself, a track buffer, a volatile
-//! write cache and standby. It is built from a data sheet's numbers or from measured files in DiskSim's formats.
+//! `disk-model`: a rotating disk with an arm, zones, a command queue that it orders by itself, a track buffer, a
+//! volatile write cache and standby. It is built from a data sheet's numbers or from measured files in DiskSim's
+//! formats.
 //!
-//! Reading order: [`spec`] (a data sheet), [`disksim`] (measured files), [`parts`] (what both become), [`seek`], [`zone`],
+//! Reading order: [`spec`] (a data sheet), [`disksim`] (measured files), [`parts`] (what both become), [`seek`],
+//! [`zone`],
 //! [`geometry`], [`segments`] (the track buffer), [`model`] (the function), `dirty` (the write cache's table), [`device`].
 
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Args, Device, Kind, KindError, Make, OpKind, Param, ParamType};
+use esker_block::{Args, Device, Kind, KindError, Make, OpKind, Param, ParamType, StatInfo};
 
 use crate::Setup;
 use crate::catalogue::{self, Numbers};
@@ -32,6 +34,16 @@ pub use disksim::{DiskSimError, DiskSimSpec, File};
 pub use model::DiskModel;
 pub use parts::DiskParts;
 pub use spec::DiskSpec;
+
+const STATS: &[StatInfo] = &[
+    StatInfo::of("seeks", "Seeks."),
+    StatInfo::of("positioning_mean_us", "Mean time from a command's start to its first byte, in µs."),
+    StatInfo::of("queue_depth_max", "Most commands in the queue."),
+    StatInfo::of("cache_hits", "Commands that a buffer answered."),
+    StatInfo::of("destages", "Writes from the cache to the medium."),
+    StatInfo::of("dirty_bytes", "Bytes in the write cache."),
+    StatInfo::of("spin_ups", "Times that the disk left standby."),
+];
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -74,6 +86,7 @@ pub static KIND: Kind = setup::kind(
         PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Extents],
+    STATS,
     build,
 );
 

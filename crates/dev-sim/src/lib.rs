@@ -7,9 +7,9 @@
 //! Invariant: never touches a real medium. It asks `Rt` alone for the time.
 //!
 //! Reading order: [`media`] (content and what a power cut leaves of it), [`meter`] (energy), [`catalogue`] (the numbers
-//! of real devices), [`setup`] (what all models are told), [`planned`] (devices that plan at arrival), `unsettled` (writes
-//! that a power cut may undo), [`disk_model`], [`ssd_model`], [`nvm_model`], [`array_model`], [`fault`] (plans of faults as
-//! text) and [`faulty`] (any device, with faults).
+//! of real devices), [`setup`] (what all models are told), [`planned`] (devices that plan at arrival), `unsettled`
+//! (writes that a power cut may undo), [`disk_model`], [`ssd_model`], [`nvm_model`], [`array_model`], [`fault`] (plans
+//! of faults as text) and [`faulty`] (any device, with faults).
 
 #![forbid(unsafe_code)]
 

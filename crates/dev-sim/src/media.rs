@@ -46,8 +46,8 @@ impl Media {
         write
     }
 
-    /// Zeroes `range` as an unsettled write. Returns the write's number. Holes cost nothing: before and after, such a unit holds
-    /// zeroes, or what an older unsettled write may bring back.
+    /// Zeroes `range` as an unsettled write. Returns the write's number. Holes cost nothing: before and after, such a
+    /// unit holds zeroes, or what an older unsettled write may bring back.
     pub fn zero(&self, range: ByteRange) -> u64 {
         let write = self.number();
         let mut at = range.start();

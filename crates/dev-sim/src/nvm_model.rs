@@ -1,4 +1,5 @@
-//! `nvm-model`: byte-addressable non-volatile memory on DIMMs, with latencies and rates that differ for reads and writes.
+//! `nvm-model`: byte-addressable non-volatile memory on DIMMs, with latencies and rates that differ for reads and
+//! writes.
 //!
 //! Reading order: [`model`] (numbers and the function), and here what a [`Planned`] device asks of it.
 
@@ -56,6 +57,7 @@ pub static KIND: Kind = setup::kind(
         setup::PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    &[],
     build,
 );
 

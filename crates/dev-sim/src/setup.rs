@@ -5,7 +5,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
-    Worlds,
+    StatInfo, Worlds,
 };
 
 use crate::access::{self, Content};
@@ -56,7 +56,7 @@ pub(crate) const CACHE: Param = Param::with_default(
 
 /// The parameter that chooses an entry of the catalogue among those of these `names`.
 pub(crate) const fn profile(names: &'static [&'static str], default: &'static str) -> Param {
-    Param::with_default("profile", ParamType::Choice(names), default, "Device of the catalogue.")
+    Param::with_default(crate::catalogue::PROFILE, ParamType::Choice(names), default, "Device of the catalogue.")
 }
 
 /// The parameter for commands in flight.
@@ -95,12 +95,15 @@ pub(crate) const fn kind(
     summary: &'static str,
     params: &'static [Param],
     passes: &'static [OpKind],
+    stats: &'static [StatInfo],
     build: fn(&Make<'_>) -> Result<Rc<dyn Device>, KindError>,
 ) -> Kind {
     Kind {
         name,
         summary,
         params,
+        stats,
+        orders: &[],
         lowers: Arity::None,
         passes: OpSet::of(passes),
         role: Role::Modifier,
@@ -123,7 +126,8 @@ impl Setup {
         access::limits(self.size, self.block, self.cache, &self.content)
     }
 
-    /// The setup that the arguments of `make` ask for, of a device of `capacity` bytes and at most `depth_max` commands.
+    /// The setup that the arguments of `make` ask for, of a device of `capacity` bytes and at most `depth_max`
+    /// commands.
     ///
     /// # Errors
     /// Values that do not fit, by name.

@@ -1,13 +1,13 @@
-//! `ssd-model`: a solid-state drive with a page-mapped translation layer, dies on channels, a collector, a volatile write
-//! buffer, energy and price.
+//! `ssd-model`: a solid-state drive with a page-mapped translation layer, dies on channels, a collector, a volatile
+//! write buffer, energy and price.
 //!
-//! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as one
-//! function), and here what a [`Planned`] device asks of it.
+//! Reading order: [`spec`] (numbers), [`ftl`] (what happens on flash), `nand` (how long it takes), [`model`] (both as
+//! one function), and here what a [`Planned`] device asks of it.
 
 use std::rc::Rc;
 
 use esker_base::Time;
-use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat};
+use esker_block::{Bio, Device, Kind, KindError, Make, Op, OpKind, Param, ParamType, Stat, StatInfo};
 use esker_rt::Rt;
 
 use crate::access;
@@ -28,6 +28,19 @@ pub use spec::SsdSpec;
 
 use ftl::{Cleaner, Moved};
 use model::{Ack, SsdState};
+
+const STATS: &[StatInfo] = &[
+    StatInfo::of("write_amplification", "Units programmed for each unit written."),
+    StatInfo::of("host_units", "Units that the host wrote."),
+    StatInfo::of("moved_units", "Live units that the collector moved."),
+    StatInfo::of("padded_units", "Units that were programmed empty to fill a page."),
+    StatInfo::of("erased_blocks", "Blocks that were erased."),
+    StatInfo::of("erases_mean", "Mean erasures of a block."),
+    StatInfo::of("erases_max", "Most erasures of a block."),
+    StatInfo::of("dies_busy_s", "Time that dies worked, all together, in seconds."),
+    StatInfo::of("buffer_stalls", "Writes that waited for room in the buffer."),
+    StatInfo::of("buffered_bytes", "Bytes in the write buffer."),
+];
 
 /// The manifest.
 pub static KIND: Kind = setup::kind(
@@ -85,6 +98,7 @@ pub static KIND: Kind = setup::kind(
         setup::PRICE_USD,
     ],
     &[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents],
+    STATS,
     build,
 );
 
@@ -116,7 +130,8 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
 pub type Ssd = Planned<SsdModel>;
 
 impl Planned<SsdModel> {
-    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer survives.
+    /// A drive whose world is `rt`, at rest. A `protected` one has power-loss protection: what is in its buffer
+    /// survives.
     pub fn new(rt: &Rt, model: SsdModel, ftl: &FtlSetup, setup: Setup, protected: bool) -> Ssd {
         let state = model.at_rest(ftl);
         Planned::over(rt, model, state, setup, protected)

@@ -4,9 +4,9 @@
 //! flush succeeds without the data. Hence the device latches: later changes and flushes answer
 //! [`BioError::Latched`] with the first failure; reads go on.
 //!
-//! A write that finds no space is an answer and latches nothing: the kernel has taken none of the bytes that it refused, and
-//! what it took before stays under the write that failed. A flush that finds no space latches, because it lost bytes that
-//! were answered.
+//! A write that finds no space is an answer and latches nothing: the kernel has taken none of the bytes that it
+//! refused, and what it took before stays under the write that failed. A flush that finds no space latches, because it
+//! lost bytes that were answered.
 
 mod transfer;
 
@@ -18,8 +18,8 @@ use std::rc::{Rc, Weak};
 use esker_base::ByteRange;
 use esker_block::step::Entries;
 use esker_block::{
-    Bio, BioError, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, Step,
-    Support, Trouble,
+    Bio, BioError, Device, Done, Extent, ExtentState, Latch, Limits, Make, Op, OpKind, Origin, Reply, Stat, StatInfo,
+    Step, Support, Trouble,
 };
 use esker_rt::mem::Pool;
 use esker_rt::real::{FallocateMode, File};
@@ -27,6 +27,10 @@ use esker_rt::{Level, Rt};
 
 use crate::found;
 use transfer::{Direction, Flight};
+
+/// Of files and block devices.
+pub(crate) const STATS: &[StatInfo] =
+    &[StatInfo::LATCHED, StatInfo::of("no_space", "Writes and zeroes that found no space or no quota.")];
 
 /// Extents in one answer; the caller asks on.
 const EXTENTS_MAX: usize = 1024;

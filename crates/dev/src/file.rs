@@ -45,6 +45,8 @@ pub static KIND: Kind = Kind {
         Param::with_default("read_only", ParamType::Flag, "false", "Refuses every change."),
         DEPTH,
     ],
+    stats: crate::disk::STATS,
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,

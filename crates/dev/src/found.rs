@@ -1,6 +1,7 @@
 //! Names what a file or block device holds, from samples of it, before a program overwrites it.
 //!
-//! Nothing here proves a device to be empty: beyond its ends only a few places are looked at. What looks empty may hold data.
+//! Nothing here proves a device to be empty: beyond its ends only a few places are looked at. What looks empty may hold
+//! data.
 
 use std::fs::{self, File};
 use std::io;

@@ -5,11 +5,13 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Arity, Bio, BioError, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet, Param,
-    ParamType, Reply, Role, Routes, Stat, Step, Worlds,
+    ParamType, Reply, Role, Routes, Stat, StatInfo, Step, Worlds,
 };
 use esker_rt::Rt;
 
 use crate::media::Media;
+
+const STATS: &[StatInfo] = &[StatInfo::of("held_bytes", "Bytes of memory that hold data.")];
 
 /// The manifest.
 pub static KIND: Kind = Kind {
@@ -31,6 +33,8 @@ pub static KIND: Kind = Kind {
             "With `defer = \"always\"`: time of each answer; `0` lets every other ready task run first.",
         ),
     ],
+    stats: STATS,
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,

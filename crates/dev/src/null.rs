@@ -20,6 +20,8 @@ pub static KIND: Kind = Kind {
         Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
         Param::with_default("latency", ParamType::Span, "0", "Time that each answer takes."),
     ],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,

@@ -26,6 +26,8 @@ pub static KIND: Kind = Kind {
         Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
         DEPTH,
     ],
+    stats: crate::disk::STATS,
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,
@@ -87,8 +89,8 @@ fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Ope
     })
 }
 
-/// Locks the file below a loop device as [`file`](crate::file) would, because the kernel does not. A file that cannot be opened
-/// from here cannot be asked.
+/// Locks the file below a loop device as [`file`](crate::file) would, because the kernel does not. A file that cannot
+/// be opened from here cannot be asked.
 fn lock_beneath(kernel: &Kernel, device: &Path, read_only: bool) -> Result<Option<File>, KindError> {
     let Some(path) = loop_device::file_below(device).map_err(|e| outside(device, e))? else { return Ok(None) };
     let mode = OpenMode { read_only: true, direct: false, create_new: false, exclusive: false };

@@ -1,7 +1,7 @@
 //! Files and block devices for a rehearsal: what is read comes from them, what is written stays in memory and is lost.
 //!
-//! They hold the locks that the real ones would hold, and refuse what the real ones would refuse. A file that is not there is not
-//! created: it reads as zeroes.
+//! They hold the locks that the real ones would hold, and refuse what the real ones would refuse. A file that is not
+//! there is not created: it reads as zeroes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -144,7 +144,8 @@ impl Device for Overlay {
     }
 }
 
-/// What lies at the path of a file or block device, in words; nothing if nothing is there or all that was looked at is zero.
+/// What lies at the path of a file or block device, in words; nothing if nothing is there or all that was looked at is
+/// zero.
 ///
 /// # Errors
 /// It cannot be read.

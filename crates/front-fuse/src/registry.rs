@@ -1,8 +1,9 @@
-//! What is attached on this machine: one directory for each attachment, whose lock is held by the process that serves it.
+//! What is attached on this machine: one directory for each attachment, whose lock is held by the process that serves
+//! it.
 //!
-//! A process that died leaves its directory, a mount whose files fail, and loop devices over them. What the kernel knows
-//! counts, not what was written down: an attachment lives as long as its lock is held, and its devices are those whose
-//! files lie in its mount.
+//! A process that died leaves its directory, a mount whose files fail, and loop devices over them. What the kernel
+//! knows counts, not what was written down: an attachment lives as long as its lock is held, and its devices are those
+//! whose files lie in its mount.
 
 #![allow(
     clippy::disallowed_methods,

@@ -335,15 +335,17 @@ pub(crate) async fn read_message(
         return Ok(Some(buffer));
     }
     let rest = Slice { start: there, len: len - there, ..Slice::heap(buffer) };
-    let first = link.read(rest.into());
-    let (mut parts, result) = if there > 0 { begun.during(first).await } else { first.await };
+    let waiting = (there > 0).then(|| begun.wait());
+    let (mut parts, result) = link.read(rest.into()).await;
+    drop(waiting);
     let got = result?;
     if there + got == 0 {
         return Ok(None);
     }
     if there + got < len {
         parts[0].advance(got);
-        parts = begun.during(link.read_exact(parts)).await?;
+        let _waiting = begun.wait();
+        parts = link.read_exact(parts).await?;
     }
     match parts.pop().map(|part| part.mem) {
         Some(Mem::Heap(bytes)) => Ok(Some(bytes)),

@@ -72,10 +72,14 @@ impl<G: 'static> Outbox<G> {
             let (parts, guards) = self.batch();
             if guards.is_empty() {
                 // A peer that went away does not need to hear it.
-                let _heard = stage.during(link.finish()).await;
+                let _waiting = stage.wait();
+                let _heard = link.finish().await;
                 return Ok(());
             }
-            if let Err(error) = stage.during(link.write_all(parts)).await {
+            let waiting = stage.wait();
+            let sent = link.write_all(parts).await;
+            drop(waiting);
+            if let Err(error) = sent {
                 self.broken.set(true);
                 self.queue.borrow_mut().clear();
                 link.shutdown();

@@ -7,8 +7,9 @@
 //! Source: the NBD protocol document (`doc/proto.md` of the NetworkBlockDevice project), and its branch
 //! `extension-ext-header` for extended headers. TLS itself is the caller's: a machine says when it begins.
 //!
-//! Reading order: [`wire`] (numbers), [`context`], [`export`] (what is offered), [`option`] and [`session`] (a server's side of a
-//! connection), [`request`], [`reply`], [`client`], [`client_replies`], [`feed`] (any machine from chunks of bytes; for fuzzing).
+//! Reading order: [`wire`] (numbers), [`context`], [`export`] (what is offered), [`option`] and [`session`] (a server's
+//! side of a connection), [`request`], [`reply`], [`client`], [`client_replies`], [`feed`] (any machine from chunks of
+//! bytes; for fuzzing).
 
 pub mod client;
 pub mod client_replies;

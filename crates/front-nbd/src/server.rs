@@ -26,12 +26,13 @@ use crate::watch::Patience;
 pub struct Config {
     /// Connections that have not chosen an export; when one more comes, the oldest of them ends.
     pub handshakes_max: u64,
-    /// Connections that use an export. When one more wants to, the one that has been idle longest ends; if none is idle,
-    /// the new one is refused.
+    /// Connections that use an export. When one more wants to, the one that has been idle longest ends; if none is
+    /// idle, the new one is refused.
     pub connections_max: u64,
     /// The same for the connections of one export.
     pub export_connections_max: u64,
-    /// A connection is idle when it has no request under way and no byte has moved for this long, and until its first request.
+    /// A connection is idle when it has no request under way and no byte has moved for this long, and until its first
+    /// request.
     pub idle_time_min: Nanos,
     /// Requests under way per connection; more wait on the wire.
     pub requests_max: u64,
@@ -41,8 +42,8 @@ pub struct Config {
     pub resize: bool,
     /// A connection that has not chosen an export by then is closed.
     pub handshake_time_max: Nanos,
-    /// A client that takes longer to send a request that it has begun, or one payload, or to take one batch of replies, is
-    /// closed, within twice the time.
+    /// A client that takes longer to send a request that it has begun, or one payload, or to take one batch of replies,
+    /// is closed, within twice the time.
     pub stall_time_max: Nanos,
     /// When the server stops, requests under way have this long to be answered.
     pub stop_time_max: Nanos,
@@ -234,7 +235,8 @@ impl Server {
         }
     }
 
-    /// Serves one connection on `stream`; if too many shake hands, the oldest of them ends. The handle tells how it ended.
+    /// Serves one connection on `stream`; if too many shake hands, the oldest of them ends. The handle tells how it
+    /// ended.
     pub async fn attach(&self, stream: Stream) -> JoinHandle<Closing> {
         let shared = self.0.clone();
         shared.slots.take().await;

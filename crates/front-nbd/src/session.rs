@@ -179,7 +179,8 @@ impl Connection {
                     step
                 }
                 Need::Payload(len) | Need::Skip(len) => {
-                    watch.receiving.during(skip(&self.link, len)).await?;
+                    let _waiting = watch.receiving.wait();
+                    skip(&self.link, len).await?;
                     self.session.taken()
                 }
                 Need::Nothing => return Ok(End::Goodbye),
@@ -270,8 +271,8 @@ impl Connection {
         }
     }
 
-    /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes a
-    /// task.
+    /// Receives the payload of a write straight into its slab, and starts the request. Only one that must wait becomes
+    /// a task.
     async fn serve(
         &mut self,
         outbox: &Rc<Outbox<Ticket>>,
@@ -284,7 +285,10 @@ impl Connection {
         let transfer_max = u64::from(self.server.devices[export].limits().transfer_max);
         let ticket = self.limits.admit(room(&request.op, transfer_max)).await;
         let payload = match request.op {
-            Op::Write { range, .. } => Some(watch.receiving.during(self.payload(range.len() as usize)).await?),
+            Op::Write { range, .. } => {
+                let _waiting = watch.receiving.wait();
+                Some(self.payload(range.len() as usize).await?)
+            }
             _ => None,
         };
         self.account.asked(&request);

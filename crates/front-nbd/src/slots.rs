@@ -141,8 +141,8 @@ impl Way {
         };
         let candidates = open.values().filter(|o| counts(&o.account) && o.account.gave_way.get().is_none());
         let idle = candidates.filter_map(|o| Some((o, o.account.idle(now)?)));
-        // One that has asked nothing yet does not count as in use however new it is: a crowd that comes again as often as it is
-        // ended would fill an export for ever.
+        // One that has asked nothing yet does not count as in use however new it is: a crowd that comes again as often
+        // as it is ended would fill an export for ever.
         let idle = idle.filter(|(o, idle)| *idle >= slots.config.idle_time_min || o.account.has_asked_nothing());
         idle.max_by_key(|(_, idle)| *idle).map(|(o, idle)| (o.clone(), idle))
     }

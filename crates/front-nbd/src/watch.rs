@@ -15,16 +15,24 @@ use crate::link::Link;
 pub(crate) struct Stage(Cell<u64>);
 
 impl Stage {
-    /// Runs what waits for the client.
-    pub async fn during<T>(&self, waits: impl Future<Output = T>) -> T {
+    /// Says that the caller waits for the client until the guard is dropped. A guard, because a wrapper would move each
+    /// future twice.
+    pub fn wait(&self) -> Waiting<'_> {
         self.0.set(self.0.get() + 1);
-        let out = waits.await;
-        self.0.set(self.0.get() + 1);
-        out
+        Waiting(self)
     }
 
     fn is_stuck(&self, seen: u64) -> bool {
         seen % 2 == 1 && self.0.get() == seen
+    }
+}
+
+/// A wait for the client.
+pub(crate) struct Waiting<'a>(&'a Stage);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.0.set(self.0.0.get() + 1);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Memory of a guest as this process holds it: mapped from files of the monitor, which may shorten them. Where a file cannot be sealed against
-//! that, an access behind its end finds zeroes, and the memory counts as lost from then on.
+//! Memory of a guest as this process holds it: mapped from files of the monitor, which may shorten them. Where a file
+//! cannot be sealed against that, an access behind its end finds zeroes, and the memory counts as lost from then on.
 
 use std::io;
 use std::ops::Deref;
@@ -80,8 +80,8 @@ impl Deref for MonitorMemory {
 /// The guard is kept beside the region, and dropped before it.
 #[allow(unsafe_code, reason = "the one place that promises how guest memory is used")]
 fn watch(region: &MmapRegion<()>) -> io::Result<FaultGuard> {
-    // SAFETY: the range is a mapping that the region has made for itself and takes back when it is dropped, which is after the guard. It is
-    // shared with another process that may write it at any time, so that `vm-memory` gives no references to it and accesses it
-    // as volatile memory.
+    // SAFETY: the range is a mapping that the region has made for itself and takes back when it is dropped, which is
+    // after the guard. It is shared with another process that may write it at any time, so that `vm-memory` gives no
+    // references to it and accesses it as volatile memory.
     unsafe { FaultGuard::new(region.as_ptr(), region.size()) }
 }

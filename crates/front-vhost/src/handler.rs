@@ -161,12 +161,12 @@ impl Handler {
     }
 }
 
-/// Makes sure that a file has the `len` bytes from `offset` on that will be mapped, and keeps them where the kernel can promise that: a
-/// memory file is sealed against shrinking.
+/// Makes sure that a file has the `len` bytes from `offset` on that will be mapped, and keeps them where the kernel can
+/// promise that: a memory file is sealed against shrinking.
 fn hold(file: &File, offset: u64, len: u64) -> Result<()> {
     let end = offset.checked_add(len).ok_or(Error::InvalidParam)?;
-    // Sealed first: a size that was read before could be another one now. Files of a file system cannot be sealed, and a
-    // monitor may have forbidden it.
+    // Sealed first: a size that was read before could be another one now. Files of a file system cannot be sealed, and
+    // a monitor may have forbidden it.
     let _unsealable = rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK);
     let size = file.metadata().map_err(Error::ReqHandlerError)?.len();
     if size < end {

@@ -1,4 +1,5 @@
-//! One queue of a disk: takes what the guest makes available, one task for each request, and tells the guest what ended.
+//! One queue of a disk: takes what the guest makes available, one task for each request, and tells the guest what
+//! ended.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -118,7 +119,8 @@ impl Ring {
         self.state.borrow_mut().memory = Some(memory);
     }
 
-    /// Sets what is done, at least once, when memory of the guest is found to be gone. The ring is left alone from then on.
+    /// Sets what is done, at least once, when memory of the guest is found to be gone. The ring is left alone from then
+    /// on.
     pub fn on_loss(&self, act: Rc<dyn Fn()>) {
         self.state.borrow_mut().on_loss = Some(act);
     }

@@ -1,5 +1,5 @@
-//! Block traces: a reader ends, keeps times monotone, and yields no more records than it reports; an index of `ebt` leads to
-//! what reading from the start leads to.
+//! Block traces: a reader ends, keeps times monotone, and yields no more records than it reports; an index of `ebt`
+//! leads to what reading from the start leads to.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard};

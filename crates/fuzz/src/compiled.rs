@@ -1,5 +1,5 @@
-//! Compiled traces, and the compiler: what is read can be scheduled and written again; what a recording claims is repaired, never
-//! believed to the point of a panic, and edges lead forward.
+//! Compiled traces, and the compiler: what is read can be scheduled and written again; what a recording claims is
+//! repaired, never believed to the point of a panic, and edges lead forward.
 
 use esker_trace_calls::Trace;
 use esker_trace_calls::etrace::{self, Limits};

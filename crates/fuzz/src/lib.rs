@@ -1,13 +1,15 @@
 //! All fuzzers: hostile bytes for everything that reads what others wrote.
 //!
-//! Two drivers share the targets. The program `esker-fuzz` mutates inputs blindly, so that a seed names a run; the crate in the folder
-//! `fuzz` lets libFuzzer follow the coverage. What the second finds interesting is kept in the corpus of the first.
+//! Two drivers share the targets. The program `esker-fuzz` mutates inputs blindly, so that a seed names a run; the
+//! crate in the folder `fuzz` lets libFuzzer follow the coverage. What the second finds interesting is kept in the
+//! corpus of the first.
 //!
 //! Invariant: a seed and a count decide everything it does. They are the name of the fuzzer, the seed, the number of
 //! events and the kept corpus.
 //!
-//! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in files), then one file
-//! per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
+//! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
+//! files), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`],
+//! [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
 //! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
 
 #![forbid(unsafe_code)]

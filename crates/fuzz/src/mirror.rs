@@ -41,7 +41,7 @@ pub fn try_input(input: &[u8]) -> Result<bool, String> {
     }
     let members = found.len() as u16;
     match assemble(&found, || Superblock::new(1, members, 1 << 20, 4096), true) {
-        Ok(assembly) if assembly.halves.len() != found.len() => Err("a member is lost".to_string()),
+        Ok(assembly) if assembly.members.len() != found.len() => Err("a member is lost".to_string()),
         Ok(_) => Ok(true),
         Err(refusal) if refusal.to_string().is_empty() => Err("refused without a reason".to_string()),
         Err(_) => Ok(false),

@@ -1,5 +1,5 @@
-//! Replays of hostile traces: whatever a recording says, nothing outside of the run directory changes, what is left grants no
-//! rights, and the replay ends.
+//! Replays of hostile traces: whatever a recording says, nothing outside of the run directory changes, what is left
+//! grants no rights, and the replay ends.
 
 use std::path::{Path, PathBuf};
 

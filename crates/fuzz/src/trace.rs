@@ -1,5 +1,5 @@
-//! Traces of programs: what is read is in order, refers to what is there, and as a recording reads back alike; names given
-//! by anonymising hide the old ones and fit together.
+//! Traces of programs: what is read is in order, refers to what is there, and as a recording reads back alike; names
+//! given by anonymising hide the old ones and fit together.
 
 use esker_base::Time;
 use esker_trace_calls::anonymise::anonymise;

@@ -30,8 +30,8 @@ fn medium(bytes: &[u8]) -> Rc<Media> {
     Media::of(SIZE, store)
 }
 
-/// Runs `body` in a world that the bytes of the medium seed. A world with a constant seed would draw, for a blank superblock, the
-/// epoch that the samples' volume drew, and take the remains of its log for the new one.
+/// Runs `body` in a world that the bytes of the medium seed. A world with a constant seed would draw, for a blank
+/// superblock, the epoch that the samples' volume drew, and take the remains of its log for the new one.
 fn on<T: 'static, F: Future<Output = T> + 'static>(
     media: &Rc<Media>,
     body: impl FnOnce(esker_rt::Rt, Io, Limits) -> F,
@@ -148,7 +148,8 @@ fn try_medium(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// Gives each thing that looks like a superblock, head, batch, page of the map or entry of the catalogue a right checksum.
+/// Gives each thing that looks like a superblock, head, batch, page of the map or entry of the catalogue a right
+/// checksum.
 fn mend(bytes: &mut [u8]) {
     let volume: [u8; 16] = bytes.get(32..48).map_or([0; 16], |id| id.try_into().expect("16 bytes"));
     for at in (0..bytes.len() / BLOCK).map(|block| block * BLOCK) {

@@ -1,4 +1,5 @@
-//! The manager's own share of a CPU: what it may use grows with time up to a burst, and it waits while it has used more.
+//! The manager's own share of a CPU: what it may use grows with time up to a burst, and it waits while it has used
+//! more.
 
 use esker_base::{Nanos, Time};
 

@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::linux::select::Rule;
 use crate::linux::{Settings, Source, merging};
 use esker_hugepage::REGION_BYTES;
+use esker_hugepage::fairness::Tau;
+use esker_hugepage::merge_policy::SharingPolicy;
 use esker_hugepage::policy::{Order, Policy};
-use esker_hugepage::share::Tau;
-use esker_hugepage::sharing::SharingPolicy;
-use esker_hugepage::util::Threshold;
+use esker_hugepage::utilisation::Threshold;
 
 /// The keys of the file. What is left out is as the source of the policy has it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -122,7 +122,8 @@ pub const STATE: &str = "/run/esker/hugepage.json";
 const POLL: Nanos = Nanos::millis(50);
 const POLL_CPU_MAX: f64 = 0.02;
 const CPU_MAX: f64 = 0.25;
-/// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a CPU.
+/// What one scan of access bits clears: the kernel's monitor takes about 0.1 ms for each, so that this is 0.5 % of a
+/// CPU.
 const SCAN_REGIONS: u32 = 512;
 
 impl Config {
@@ -299,10 +300,10 @@ mod tests {
 
     #[test]
     fn every_key_is_taken() {
-        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow_promotion = \"7ms\"\nrest_times = 3\n\
+        let text = "state = \"s.json\"\nfaults = \"base\"\npromote_percent = 70\ndemote_percent = 60\ncooldown = \"1s\"\nslow_promotion = \"7ms\"\nbackoff_factor = 3\n\
                     fragmented_backoff = \"9s\"\norder = \"round_robin\"\ntau = 0.5\nbudget = \"1GiB\"\nquantum = \"32MiB\"\nquantum_sleep = \"5s\"\n\
                     skip_after_miss = \"60s\"\ngreedy_below = 0.4\ncompact_at = 0.9\ncompact_interval = \"7s\"\npoll = \"20ms\"\n\
-                    poll_cpu_max = 0.05\ncpu_share = 0.5\nsharing = \"coordinated\"\nsharing_socket = \"k.sock\"\n\
+                    poll_cpu_max = 0.05\ncpu_max = 0.5\nsharing = \"coordinated\"\nsharing_socket = \"k.sock\"\n\
                     ksm_pages_to_scan = 1000\nksm_sleep = \"50ms\"\n[access]\nmethod = \"none\"\nperiod = \"4s\"\ninterval = \"1s\"\n\
                     bits = 16\nalpha = 0.3\nclear_hot = 0.5\nscan_max = \"20MiB\"\n[[process]]\nunit = \"redis\"\nshares = 7\n";
         let config = Config::parse(text).unwrap();

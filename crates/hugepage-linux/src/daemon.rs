@@ -14,7 +14,7 @@ use esker_rt::{Level, Rt};
 
 use crate::budget::Budget;
 use crate::config::Config;
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::linux::System;
 use crate::linux::groups::Held;
 use crate::linux::knobs::{KnobError, PutBack, Restored};
@@ -184,7 +184,7 @@ fn tell_decision(rt: &Rt, decision: &Decision) {
         Decision::Left { .. } => (Level::Debug, "left"),
         Decision::Sharing { .. } => (Level::Debug, "sharing"),
     };
-    rt.log_event(level, kind, &[], format_args!("{decision:?}"));
+    rt.log_event(level, kind, &[], format_args!("{}", journal::text(decision)));
 }
 
 fn group_status((path, held, pids): (String, Held, Vec<Pid>)) -> GroupStatus {

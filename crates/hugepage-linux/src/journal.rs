@@ -35,6 +35,15 @@ impl<W: Write> Journal<W> {
     }
 }
 
+/// A decision as a line of the log: what was done, then its fields.
+pub(crate) fn text(decision: &Decision) -> String {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    let mut fields = fields(decision);
+    let done = fields.remove("do").map(|done| shown(&done)).unwrap_or_default();
+    let told = fields.iter().filter(|(_, value)| !value.is_null());
+    told.fold(done, |text, (key, value)| format!("{text} {key}={}", shown(value)))
+}
+
 /// What a decision is and why, as fields.
 fn fields(decision: &Decision) -> Map<String, Value> {
     let seconds = |time: &Time| time.0 as f64 / 1e9;
@@ -89,6 +98,13 @@ mod tests {
     use super::*;
     use esker_hugepage::policy::Reason;
     use esker_hugepage::view::{ChangeError, Pid, Region};
+
+    #[test]
+    fn a_line_of_the_log_says_what_was_done_and_to_which_process() {
+        assert_eq!(text(&Decision::Met(Pid(7))), "manage pid=7");
+        let compacted = Decision::Compacted { bytes: 4096, fragmentation: 0.5 };
+        assert_eq!(text(&compacted), "compact because=fragmentation fragmentation=0.5 moved_bytes=4096");
+    }
 
     #[test]
     fn every_decision_is_one_line_with_what_and_why() {

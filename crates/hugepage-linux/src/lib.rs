@@ -2,8 +2,8 @@
 //!
 //! Invariant: promotes no region but one whose use it has just seen to deserve it.
 //!
-//! Reading order: [`linux`] (this machine as a [`esker_hugepage::ProcView`]), [`config`], [`budget`] (the manager's own CPU
-//! time), [`status`], [`metrics`], [`journal`] (its decisions), [`daemon`].
+//! Reading order: [`linux`] (this machine as a [`esker_hugepage::ProcView`]), [`config`], [`budget`] (the manager's own
+//! CPU time), [`status`], [`metrics`], [`journal`] (its decisions), [`daemon`].
 
 #![forbid(unsafe_code)]
 

@@ -3,9 +3,9 @@
 //! Needs Linux 6.7 or later (`PAGEMAP_SCAN`; `MADV_COLLAPSE` is older), and the capabilities of root: other processes'
 //! page tables and advice about them. [`doctor`] says what is missing.
 //!
-//! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings that
-//! are put back), [`groups`] (control groups), [`damon`], [`young`] and [`source`] (access bits), [`preload`] and [`merging`] (page sharing), [`faults`] (the
-//! signal of a fault), [`rights`] (what this program may do), [`system`] (all of it as a [`esker_hugepage::ProcView`]), [`doctor`].
+//! Reading order: [`maps`] (mappings), [`tracked`] (one process), [`select`] (which processes), [`knobs`] (settings
+//! that are put back), [`groups`] (control groups), [`damon`], [`young`] and [`source`] (access bits), [`preload`] and
+//! [`merging`] (page sharing), [`faults`] (the signal of a fault), [`rights`] (what this program may do), [`system`] (all of it as a [`esker_hugepage::ProcView`]), [`doctor`].
 
 #![allow(
     clippy::disallowed_methods,

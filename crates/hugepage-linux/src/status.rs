@@ -6,7 +6,7 @@ use esker_base::Time;
 use serde::{Deserialize, Serialize};
 
 use esker_hugepage::manager::Manager;
-use esker_hugepage::record::Counts;
+use esker_hugepage::process::Counts;
 use esker_hugepage::view::{Pid, Region};
 use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 
@@ -120,7 +120,8 @@ pub struct ProcessStatus {
     pub name: String,
     /// Its shares.
     pub shares: u64,
-    /// Bytes in memory, without those that it has freed inside huge pages: its groups are charged for these until the split.
+    /// Bytes in memory, without those that it has freed inside huge pages: its groups are charged for these until the
+    /// split.
     pub resident_bytes: u64,
     /// Bytes in huge pages.
     pub huge_bytes: u64,
@@ -136,8 +137,8 @@ pub struct ProcessStatus {
     pub done: Done,
     /// How it shares pages; nothing without the preloaded library.
     pub sharing: Option<ProcessSharing>,
-    /// Its regions in the order of their addresses, one character for `map_regions` of them: `H` a hot huge page, `h` an
-    /// idle one, `0` to `9` base pages by tenths of their use.
+    /// Its regions in the order of their addresses, one character for `map_regions` of them: `H` a hot huge page, `h`
+    /// an idle one, `0` to `9` base pages by tenths of their use.
     pub map: String,
     /// See `map`.
     pub map_regions: u64,

@@ -1,14 +1,14 @@
 //! The hand of `esker hugepage run` inside a program: `LD_PRELOAD=libesker_hugepage_preload.so PROGRAM`.
 //!
 //! Only a process itself may say which of its memory the kernel may merge with equal pages. A thread of this
-//! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or `MADV_UNMERGEABLE`
-//! and answers. It can do nothing else.
+//! library connects to the manager's socket, is told ranges, calls madvise(2) with `MADV_MERGEABLE` or
+//! `MADV_UNMERGEABLE` and answers. It can do nothing else.
 //!
-//! Invariant: the program runs as without it, whatever the manager does. The thread takes no signal, allocates nothing, and has a table of
-//! descriptors of its own. The program can neither close its socket, nor find or inherit it. The thread holds none of
-//! the program's descriptors open. A child of fork(2) has no such thread; a program that it executes gets a new one. If
-//! the manager is absent, or goes, the thread retries with back-off. Marked memory stays marked: making pages private
-//! again takes memory, which must not be missing all at once because a manager has died.
+//! Invariant: the program runs as without it, whatever the manager does. The thread takes no signal, allocates nothing,
+//! and has a table of descriptors of its own. The program can neither close its socket, nor find or inherit it. The
+//! thread holds none of the program's descriptors open. A child of fork(2) has no such thread; a program that it
+//! executes gets a new one. If the manager is absent, or goes, the thread retries with back-off. Marked memory stays
+//! marked: making pages private again takes memory, which must not be missing all at once because a manager has died.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{offset_of, zeroed};
@@ -46,7 +46,8 @@ fn address() -> Option<libc::sockaddr_un> {
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
     }
-    // SAFETY: the name ends in a zero byte. What is found stays as it is for now: no other thread is there to change it.
+    // SAFETY: the name ends in a zero byte. What is found stays as it is for now: no other thread is there to change
+    // it.
     let named = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     // SAFETY: a variable's value is text that ends in a zero byte, and is copied before anybody can change it.
     let path = if named.is_null() { SOCKET } else { unsafe { CStr::from_ptr(named) } };
@@ -61,8 +62,8 @@ fn address() -> Option<libc::sockaddr_un> {
 
 /// Starts the thread with all signals blocked, or does nothing.
 fn start() {
-    // SAFETY: all structures are initialised by the calls that fill them before they are used, and destroyed after it; the thread's
-    // function takes no argument. The mask of this thread is as before in the end.
+    // SAFETY: all structures are initialised by the calls that fill them before they are used, and destroyed after it;
+    // the thread's function takes no argument. The mask of this thread is as before in the end.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (zeroed(), zeroed());
         let mut wishes: libc::pthread_attr_t = zeroed();
@@ -82,8 +83,8 @@ fn start() {
 }
 
 extern "C" fn help(_: *mut c_void) -> *mut c_void {
-    // SAFETY: the name ends in a zero byte. The second call gives this thread a table of descriptors of its own and empties that: others
-    // keep theirs.
+    // SAFETY: the name ends in a zero byte. The second call gives this thread a table of descriptors of its own and
+    // empties that: others keep theirs.
     let is_apart = unsafe {
         libc::prctl(libc::PR_SET_NAME, c"esker-hugepage".as_ptr());
         libc::syscall(libc::SYS_close_range, 0 as c_int, c_int::MAX, libc::CLOSE_RANGE_UNSHARE) == 0

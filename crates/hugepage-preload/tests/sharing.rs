@@ -1,5 +1,5 @@
-//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so, without Python, the
-//! rights, free huge pages, or KSM.
+//! The library in a Python process, a manager beside it, and the kernel that shares pages. Skipped, and said so,
+//! without Python, the rights, free huge pages, or KSM.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "processes of this machine are what is tested")]
@@ -24,7 +24,8 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_sys::process::{PageRun, PageTable, Wanted, page_is};
 use esker_testkit::{Ability, skip};
 
-/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has equals.
+/// Anonymous memory, of which some regions are read all the time; pages hold one of sixteen contents, so that each has
+/// equals.
 const SCRIPT: &str = r"
 import mmap, ctypes, sys, threading, time
 H = 2 << 20
@@ -149,7 +150,7 @@ impl Managed {
     fn start(folder: &Path, policy: &str, pids: &[u32]) -> Managed {
         let rules: String = pids.iter().map(|pid| format!("[[process]]\npid = {pid}\n")).collect();
         let text = format!(
-            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n\
+            "state = {:?}\nsharing = {policy:?}\nsharing_socket = {:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_cpu_max = 1.0\n\
              cpu_max = 1.0\ncooldown = \"1s\"\nquantum_sleep = \"1h\"\nksm_pages_to_scan = 5000\nksm_sleep = \"10ms\"\n\
              [access]\nperiod = \"300ms\"\ninterval = \"200ms\"\n{rules}",
             folder.join("state.json"),
@@ -204,7 +205,7 @@ fn ksm_run() -> String {
 }
 
 #[test]
-fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once() {
+fn cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once() {
     let Some(_alone) = ready(8) else { return };
     let folder = tempfile::tempdir().unwrap();
     let before = ksm_run();
@@ -252,7 +253,7 @@ fn items_38_and_39_cold_memory_is_shared_and_a_write_makes_it_huge_again_at_once
 }
 
 #[test]
-fn item_40_all_splits_what_is_hot_and_same_type_splits_nothing() {
+fn all_splits_what_is_hot_and_same_type_splits_nothing() {
     let Some(_alone) = ready(4) else { return };
     let folder = tempfile::tempdir().unwrap();
     for (policy, merged, is_huge) in [("all", 4 * 512 + 400, false), ("same_type", 400, true)] {
@@ -273,7 +274,7 @@ fn item_40_all_splits_what_is_hot_and_same_type_splits_nothing() {
 }
 
 #[test]
-fn who_is_not_managed_is_turned_away_and_runs_as_ever() {
+fn a_program_that_is_not_managed_is_rejected_and_runs_as_ever() {
     let Some(_alone) = ready(2) else { return };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("share.sock");
@@ -307,7 +308,7 @@ fn what_is_shared_stays_so_without_a_manager_and_the_next_one_goes_on() {
     });
     puppet.send("write 600");
     managed.until("what was written is private and huge", |_| puppet.huge(4)[1]);
-    assert!(puppet.mergeable() <= shared - REGION_BYTES);
+    managed.until("its pages are no longer offered for merging", |_| puppet.mergeable() <= shared - REGION_BYTES);
     assert_eq!(puppet.send("check 0 600"), 0);
 }
 

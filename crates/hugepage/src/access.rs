@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn fixed_point_stays_within_a_512th_of_exact_arithmetic_over_a_million_histories() {
-        // Exact: F is kept as a numerator over 5^n for the last 24 steps; what is older weighs less than 0.6^24 * 8 < 4e-5.
+        // Exact: F is kept as a numerator over 5^n for the last 24 steps; what is older weighs less than 0.6^24 * 8 <
+        // 4e-5.
         let mut rng = Stream::named(1, "histories");
         let mut access = Access::IDLE;
         let (mut ones, mut counts) = (0u64, [0u64; 24]);

@@ -1,7 +1,7 @@
 //! How fragmented free memory is: the share of it that no huge page can be made of.
 //!
-//! The source cites Gorman and Whitcroft for its "free memory fragmentation index" and gives no formula; what it says of
-//! the value 1 matches their *unusable free space index*, which Linux shows as `extfrag/unusable_index`.
+//! The source cites Gorman and Whitcroft for its "free memory fragmentation index" and gives no formula; what it says
+//! of the value 1 matches their *unusable free space index*, which Linux shows as `extfrag/unusable_index`.
 
 /// Blocks of this order and above can back a huge page.
 pub const HUGE_ORDER: usize = 9;
@@ -31,8 +31,8 @@ impl FreeBlocks {
     }
 
     /// The fragmentation index, from 0 (every free page lies in a block that can back a huge page) to 1 (none does, or
-    /// none is free). `unlisted` are free pages that the lists do not hold and that lie together: memory that the kernel
-    /// has not yet handed to its allocator.
+    /// none is free). `unlisted` are free pages that the lists do not hold and that lie together: memory that the
+    /// kernel has not yet handed to its allocator.
     pub fn fragmentation(&self, unlisted: u64) -> f64 {
         let all = self.pages() + unlisted;
         match all {

@@ -1,32 +1,33 @@
 //! Huge pages, decided well: which regions of which processes deserve one, by use, by fairness and by free contiguity
 //! (Kwon et al., *Coordinated and efficient huge page management with Ingens*, OSDI 2016).
 //!
-//! Invariant: reaches memory, clock and processes through [`ProcView`] alone, so that what manages real processes is what
-//! was simulated; it never asks for a promotion that it has not just seen to be deserved.
+//! Invariant: reaches memory, clock and processes through `ProcView` alone; promotes only what it has just seen to
+//! deserve it. So what manages real processes is what was simulated.
 //!
-//! Reading order: [`util`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how fragmented
-//! memory is), [`share`] (which process deserves the next huge page), [`policy`] (all parameters, and what to do with one region),
-//! [`sharing`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
-//! [`record`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
+//! Reading order: [`utilisation`] (which pages of a region are in use), [`access`] (how often), [`contiguity`] (how
+//! fragmented memory is), [`fairness`] (which process deserves the next huge page), [`policy`] (all parameters, and
+//! what to do with one region),
+//! [`merge_policy`] (same pages or huge pages), [`view`] (what a policy sees and may do), [`urgent`] (requests of faults),
+//! [`process`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
 
 #![forbid(unsafe_code)]
 
 pub mod access;
 pub mod contiguity;
+pub mod fairness;
 pub mod manager;
+pub mod merge_policy;
 pub mod policy;
-pub mod record;
-pub mod share;
-pub mod sharing;
+pub mod process;
 pub mod sim;
 pub mod starvation;
 pub mod urgent;
-pub mod util;
+pub mod utilisation;
 pub mod view;
 
 pub use manager::Manager;
 pub use policy::Policy;
-pub use util::{Threshold, Util};
+pub use utilisation::{Threshold, Util};
 pub use view::{Backing, ChangeError, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 
 /// Bytes of a base page.

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use esker_base::{Nanos, Stream, Time};
 
+use crate::fairness::{Claim, imbalance};
 use crate::policy::{Action, Policy, Reason};
-use crate::record::{Counts, Record};
-use crate::share::{Claim, imbalance};
+use crate::process::{Counts, Process};
 use crate::starvation::{FEW_BLOCKS, MADE_RESTS, Starvation};
 use crate::urgent::Urgent;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
@@ -125,7 +125,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(Time, &Decision);
 pub struct Manager {
     policy: Policy,
     rng: Stream,
-    records: BTreeMap<Pid, Record>,
+    records: BTreeMap<Pid, Process>,
     urgent: Urgent,
     quantum: Option<Quantum>,
     next_quantum: Time,
@@ -216,7 +216,7 @@ impl Manager {
                 continue;
             }
             tell(now, &Decision::Met(pid));
-            self.records.insert(pid, Record::new(shares, view.huge(pid), &self.policy.tracking));
+            self.records.insert(pid, Process::new(shares, view.huge(pid), &self.policy.tracking));
         }
     }
 
@@ -389,7 +389,7 @@ impl Manager {
     }
 
     /// What is known of processes.
-    pub fn records(&self) -> &BTreeMap<Pid, Record> {
+    pub fn records(&self) -> &BTreeMap<Pid, Process> {
         &self.records
     }
 

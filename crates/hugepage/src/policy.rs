@@ -4,16 +4,16 @@ use esker_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Tracking;
-use crate::share::Tau;
-use crate::sharing::SharingPolicy;
-use crate::util::Threshold;
+use crate::fairness::Tau;
+use crate::merge_policy::SharingPolicy;
+use crate::utilisation::Threshold;
 use crate::view::{Backing, RegionView, Skip};
 
 /// In which order the background scan visits processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The process that deserves the next huge page most, by [`crate::share`].
+    /// The process that deserves the next huge page most, by [`crate::fairness`].
     Fair,
     /// One process to its end before the next, as khugepaged does: for comparison.
     RoundRobin,
@@ -24,8 +24,8 @@ pub enum Order {
 pub struct Policy {
     /// Use from which a region is promoted.
     pub promote: Threshold,
-    /// Use below which a huge page is demoted. The gap to `promote` keeps a page that comes and goes from costing a copy
-    /// each time.
+    /// Use below which a huge page is demoted. The gap to `promote` keeps a page that comes and goes from costing a
+    /// copy each time.
     pub demote: Threshold,
     /// A region that was changed is left alone for so long.
     pub cooldown: Nanos,
@@ -71,8 +71,8 @@ pub struct Policy {
     pub fragmented_backoff: Nanos,
     /// After a promotion that took longer than this, nothing is promoted for `backoff_factor` as long as it took.
     pub slow_promotion: Nanos,
-    /// See `slow_promotion`: threads that use the regions stand still for one part in `backoff_factor + 1` of the time at most, however
-    /// slow promotions are.
+    /// See `slow_promotion`: threads that use the regions stand still for one part in `backoff_factor + 1` of the time
+    /// at most, however slow promotions are.
     pub backoff_factor: u32,
 }
 
@@ -117,8 +117,8 @@ impl Reason {
 
 impl Policy {
     /// The source's parameters (its table of defaults). Where it gives none: demotion below 85 %, a cool-down of 10 s,
-    /// `tau` of 0.25, five retries, a rest of ten times its time after a promotion of more than 5 ms, and of a minute after
-    /// one that found no block, as khugepaged has (`alloc_sleep_millisecs`).
+    /// `tau` of 0.25, five retries, a rest of ten times its time after a promotion of more than 5 ms, and of a minute
+    /// after one that found no block, as khugepaged has (`alloc_sleep_millisecs`).
     pub const fn ingens() -> Policy {
         Policy {
             promote: percent(90),
@@ -221,7 +221,7 @@ const fn percent(percent: i64) -> Threshold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::util::Util;
+    use crate::utilisation::Util;
 
     fn look(used: u32, backing: Backing) -> RegionView {
         let mut pages = Util::EMPTY;

@@ -1,11 +1,11 @@
 //! When promotions are tried again after one has found no free block.
 //!
-//! Each that is tried in vain has the kernel compact memory for it, which costs milliseconds and holds up whose pages are
-//! moved, and the next would find no more than it did. So none is, for as long as khugepaged waits then, unless there come
-//! to be more free blocks than there were: the kernel keeps some as reserves.
+//! Each that is tried in vain has the kernel compact memory for it, which costs milliseconds and holds up whose pages
+//! are moved, and the next would find no more than it did. So none is, for as long as khugepaged waits then, unless
+//! there come to be more free blocks than there were: the kernel keeps some as reserves.
 //!
-//! One that was slow where few blocks are free had the kernel make its block, at the same cost: then none is for a thousand
-//! times as long, or until there are more.
+//! One that was slow where few blocks are free had the kernel make its block, at the same cost: then none is for a
+//! thousand times as long, or until there are more.
 
 use esker_base::{Nanos, Time};
 

@@ -1,4 +1,5 @@
-//! Requests of faults: regions to look at before anything else, each at most once; and those that are to be tried again.
+//! Requests of faults: regions to look at before anything else, each at most once; and those that are to be tried
+//! again.
 //!
 //! A process' own come in the order in which it asked; whose comes first, the caller says. (The source serves all of
 //! them in one order of arrival, so that the process that faults most wins where not all can be served.) A region that

@@ -2,7 +2,7 @@
 
 use esker_base::Nanos;
 
-use crate::util::Util;
+use crate::utilisation::Util;
 
 /// A process, or a virtual machine: the process that holds its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,7 +157,8 @@ pub trait ProcView {
     fn free_blocks(&mut self) -> u64;
 
     /// Whether regions that come to be used well enough for a promotion are signalled, as they are at first. When that
-    /// begins again, so is every one that is, unless some of its pages are shared: those are signalled by writes to them, always.
+    /// begins again, so is every one that is, unless some of its pages are shared: those are signalled by writes to
+    /// them, always.
     fn listen(&mut self, on: bool);
 
     /// Whether faults take huge pages at once.

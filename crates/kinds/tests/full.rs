@@ -1,4 +1,5 @@
-//! Devices below that have no space: at each write in turn, nothing that was answered is lost, and the next start is sound.
+//! Devices below that have no space: at each write in turn, nothing that was answered is lost, and the next start is
+//! sound.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -184,11 +185,11 @@ async fn act(rt: &Rt, kinds: &'static [&'static Kind], (bed, text): (u64, &str),
     told
 }
 
-/// The halves of a mirror say where they differ, if they do.
-fn check_halves(bed: u64) {
-    let halves = ["a", "b"].map(|name| peek(bed, name, MEDIUM));
-    let verdict = esker_layer_mirror::check::check(2, &mut |half, at, out| {
-        out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
+/// The members of a mirror say where they differ, if they do.
+fn check_members(bed: u64) {
+    let members = ["a", "b"].map(|name| peek(bed, name, MEDIUM));
+    let verdict = esker_layer_mirror::check::check(2, &mut |member, at, out| {
+        out.copy_from_slice(&members[member][at as usize..][..out.len()]);
         Ok(())
     });
     match verdict {
@@ -216,7 +217,7 @@ fn run(bed: u64, text: &'static str, lack: Lack) -> Told {
     let (_, seen) = lacks().insert(bed, (NONE, 0)).expect("put there above");
     told.writes = seen;
     if text.contains("= mirror") {
-        check_halves(bed);
+        check_members(bed);
     }
     let model = std::mem::take(&mut told.model);
     in_world(async move |rt| {
@@ -265,7 +266,7 @@ fn volumes_fail_the_write_and_go_on() {
 }
 
 #[test]
-fn a_mirror_latches_where_no_half_has_space() {
+fn a_mirror_latches_where_no_member_has_space() {
     check(
         "a = tight BED; b = tight BED; vol = mirror region=64KiB clean_after=1ms initial=assume-clean on a, b",
         Some("no member took a change"),

@@ -1,4 +1,5 @@
-//! Volumes that were grown, and are then served through a layer that is not transparent: its text still has the old size.
+//! Volumes that were grown, and are then served through a layer that is not transparent: its text still has the old
+//! size.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -58,7 +59,8 @@ async fn grow(rt: &Rt, dir: &Path, names: &[&str], size: &str) {
     stack.close().await;
 }
 
-/// Grow, stop, serve, read the tail: `layers` are on `grown` of the ports, and `top` has `before` bytes first, `after` then.
+/// Grow, stop, serve, read the tail: `layers` are on `grown` of the ports, and `top` has `before` bytes first, `after`
+/// then.
 fn check(layers: &'static str, grown: &'static [&'static str], before: u64, after: u64) {
     in_world(async move |rt, dir| {
         let piece = PIECE as u64;

@@ -1,4 +1,5 @@
-//! One failure, one error: whatever keeps state on a medium refuses changes in the same way after a change of it failed.
+//! One failure, one error: whatever keeps state on a medium refuses changes in the same way after a change of it
+//! failed.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -123,7 +124,7 @@ fn a_latch_above_another_one_says_once_what_to_do() {
 }
 
 #[test]
-fn a_mirror_that_lacks_a_half_says_so_and_serves_on() {
+fn a_mirror_that_lacks_a_member_says_so_and_serves_on() {
     let (answers, trouble) = twice(SimConfig::seeded(3), |rt| async move {
         let stack = open(&rt, &format!("{BOTH}; m = mirror initial=assume-clean rescan=1h on a, b")).await;
         let vol = Client::of(&stack, "m");

@@ -1,4 +1,5 @@
-//! No kind takes much memory because a size in its text, or of the device below it, is large: it works, or says what to do.
+//! No kind takes much memory because a size in its text, or of the device below it, is large: it works, or says what to
+//! do.
 
 #![allow(clippy::disallowed_methods, reason = "these tests limit the memory of their process")]
 

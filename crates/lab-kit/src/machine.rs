@@ -80,8 +80,9 @@ fn bytes_of(text: &str, name: &str) -> Option<u64> {
     Some(rest.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// What others got so far, in the kernel's ticks, while this machine's CPUs wanted to work (other guests of its host) or this
-/// thread did (other programs). What a thread waits at each of its wakes adds up to less than a tick in a measurement.
+/// What others got so far, in the kernel's ticks, while this machine's CPUs wanted to work (other guests of its host)
+/// or this thread did (other programs). What a thread waits at each of its wakes adds up to less than a tick in a
+/// measurement.
 pub fn lost_ticks() -> u64 {
     let waited = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     CpuTimes::now().stolen + waited_ns(&waited) / TICK_NS

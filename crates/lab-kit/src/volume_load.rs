@@ -67,5 +67,6 @@ pub async fn clone(vol: &Export, from: u64, len: u64, to: u64) -> Result<(), Bio
 pub fn stat(vol: &Export, name: &str) -> f64 {
     let parts = vol.stack().stats();
     let part = parts.iter().find(|part| part.kind == "logvol").expect("the stack has one");
-    part.stats.iter().find(|stat| stat.name == name).map_or(f64::NAN, |stat| stat.value)
+    let stat = part.stats.iter().find(|stat| stat.name == name);
+    stat.unwrap_or_else(|| panic!("a volume tells no {name}")).value
 }

@@ -1,5 +1,5 @@
-//! Random stacks of the product's own layers, for `able-predicted-vs-observed`: layers that write logs and labels, copy in the
-//! background and move blocks must stay within what their kinds declare.
+//! Random stacks of the product's own layers, for `able-predicted-vs-observed`: layers that write logs and labels, copy
+//! in the background and move blocks must stay within what their kinds declare.
 
 use std::rc::Rc;
 

@@ -308,10 +308,10 @@ impl Extension for Routed {
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         if self.by_itself > 0 {
             let targets: BTreeSet<usize> = self.ports.iter().flat_map(|port| &port.generate).copied().collect();
-            let (station, numbers) = (opening.station, self.by_itself);
+            let (handle, numbers) = (opening.handle, self.by_itself);
             drop(opening.rt.spawn("by itself", async move {
                 for (lower, number) in targets.into_iter().flat_map(|lower| (0..numbers).map(move |n| (lower, n))) {
-                    let Some(job) = station.enter().await else { return };
+                    let Some(job) = handle.enter().await else { return };
                     let below = job.below();
                     below.submit(created(number).to(below.lower(lower))).await;
                 }

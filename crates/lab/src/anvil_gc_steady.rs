@@ -91,7 +91,7 @@ fn measure(lab: &Lab<'_>, device: u64, live: u64, warm: u64, count: u64) -> Resu
         let (latencies, share) = overwrite(&vol, live, count, seed + 1).await?;
         let (seconds, after) = (start.elapsed().as_secs_f64(), look(&vol));
         let grown = std::array::from_fn(|at| after[at] - before[at]);
-        let utilization = volume_load::stat(&vol, "utilization");
+        let utilization = volume_load::stat(&vol, "used_ratio");
         vol.stack().close().await;
         Ok::<Run, BioError>(Run { latencies, seconds, grown, share, utilization })
     })?;

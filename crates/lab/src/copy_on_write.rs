@@ -1,4 +1,5 @@
-//! A rival that exists in this laboratory only: a snapshot by copying before writing, as LVM makes it (ANViL, section 3.6.1).
+//! A rival that exists in this laboratory only: a snapshot by copying before writing, as LVM makes it (ANViL, section
+//! 3.6.1).
 //!
 //! The first write to each chunk of the origin waits until the chunk has been copied to a store and an entry in the
 //! store's table says so. Then it goes to its place, as all further writes do. As in the kernel's `dm-snapshot`: chunks

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use esker_base::{Nanos, Stream, Time};
 use esker_hugepage::policy::Policy;
-use esker_hugepage::record::Counts;
+use esker_hugepage::process::Counts;
 use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
 use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
 

@@ -39,7 +39,7 @@ const REST_MOST: Duration = Duration::from_secs(120);
 const GREEDY_LEAST: f64 = 0.5;
 /// The background scan is fast, so that what counts is where it ends.
 const FAST: &str =
-    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nskip_after_miss = \"10s\"\ncpu_share = 1.0\npoll_share = 0.5\n";
+    "quantum = \"4GiB\"\nquantum_sleep = \"1s\"\nskip_after_miss = \"10s\"\ncpu_max = 1.0\npoll_cpu_max = 0.5\n";
 const PERCENTS: [u32; 3] = [90, 70, 50];
 /// A GET that finds its value takes so many times as long as the others do on average, about.
 const HITS_LESS: usize = 3;

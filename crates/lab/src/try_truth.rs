@@ -7,8 +7,8 @@
 //! turns in many short rounds, step by step, and all rounds of each count together. A step during which others had the
 //! CPU is taken again, a few times at most. The error of a figure is
 //! |predicted / real - 1|; figures are throughput (in closed loop, where it is not given by the requests), median and 99th
-//! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others meanwhile:
-//! the 99th percentiles of answers that take microseconds are its stops.
+//! percentile of latency. `stolen_share` says how much of the CPU time that was asked for a host gave to others
+//! meanwhile: the 99th percentiles of answers that take microseconds are its stops.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Pages of the tables: eight cells of 512 bytes, each with its own checksum, because a power cut may tear a page between
-//! cells but not inside one.
+//! Pages of the tables: eight cells of 512 bytes, each with its own checksum, because a power cut may tear a page
+//! between cells but not inside one.
 //!
 //! Invariant: what comes out of a cell was sealed for this set and this place, or is the zeroes of a fresh volume.
 

@@ -1,7 +1,7 @@
 //! `dedup`: keeps equal blocks once. Each block of the volume leads to a data block that others may lead to as well.
 //!
-//! Invariant: never changes or gives out a data block to which anything durable or mapped still leads. So a power cut
-//! loses at most what was not flushed, and never mixes blocks up.
+//! Invariant: never changes or frees a data block to which durable or mapped state refers. So a power cut loses at most
+//! what was not flushed, and never mixes blocks up.
 //!
 //! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format),
 //! [`cache`] and [`space`] (the tables in memory), [`store`] (transitions, commits, checkpoints), [`run`] (requests),
@@ -17,6 +17,7 @@ pub mod journal;
 pub mod layout;
 pub mod run;
 pub mod space;
+mod statistics;
 pub mod store;
 pub mod superblock;
 #[cfg(test)]
@@ -69,6 +70,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(400),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("dedup", "Stores equal blocks once.", PARAMS, build)
 };
 

@@ -20,7 +20,8 @@ use crate::journal::Fingerprint;
 use crate::layout::MAP_PER_PAGE;
 use crate::store::Store;
 
-/// Bytes that a processor hashes in a nanosecond of simulated time: 4 KiB in 2 us, a little more than a measured write took.
+/// Bytes that a processor hashes in a nanosecond of simulated time: 4 KiB in 2 us, a little more than a measured write
+/// took.
 const HASHED_PER_NANOSECOND: u64 = 2;
 
 /// A volume in use.

@@ -44,8 +44,8 @@ impl Space {
         !self.reserved.is_empty()
     }
 
-    /// Where to search: pages of the free map that are not full, each with the block to begin with. The page in which the
-    /// search goes on comes again at the end, from its first block.
+    /// Where to search: pages of the free map that are not full, each with the block to begin with. The page in which
+    /// the search goes on comes again at the end, from its first block.
     pub fn order(&self) -> Vec<(u32, u32)> {
         let pages = self.free.len() as u32;
         let first = (self.next / PER_PAGE).min(pages.saturating_sub(1));
@@ -54,8 +54,8 @@ impl Space {
         begun.chain(others).filter(|(page, _)| self.free.get(*page as usize).is_some_and(|free| *free > 0)).collect()
     }
 
-    /// The first block from `from` on, below `end`, that may be taken. `bits` are those of a cell of the free map, which
-    /// covers blocks from `base` on.
+    /// The first block from `from` on, below `end`, that may be taken. `bits` are those of a cell of the free map,
+    /// which covers blocks from `base` on.
     pub fn find(&self, bits: &[u8; PAYLOAD], base: u32, from: u32, end: u32) -> Option<u32> {
         let mut at = from.saturating_sub(base);
         let stop = end.saturating_sub(base).min((PAYLOAD * 8) as u32);

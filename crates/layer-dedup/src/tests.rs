@@ -1,4 +1,5 @@
-//! What holds for the layer as a whole. Most tests run it over a medium that outlives it, so that it can be opened again.
+//! What holds for the layer as a whole. Most tests run it over a medium that outlives it, so that it can be opened
+//! again.
 
 mod damage;
 mod power;

@@ -1,7 +1,7 @@
 //! Work in the background: one loop for all tasks of layers.
 //!
-//! The loop waits until something is due, enters the stack, works and backs off. It ends when the layer closes, leaves its
-//! stack or latches.
+//! The loop waits until something is due, enters the stack, works and backs off. It ends when the layer closes, leaves
+//! its stack or latches.
 
 use std::cell::Cell;
 
@@ -53,7 +53,7 @@ impl Background {
     pub async fn run<W>(
         &self,
         (rt, latch): (&Rt, Option<&Latch>),
-        station: &LayerHandle,
+        handle: &LayerHandle,
         mut due: impl FnMut() -> Option<(Nanos, W)>,
         mut work: impl AsyncFnMut(WorkPermit, W) -> Then,
     ) {
@@ -72,7 +72,7 @@ impl Background {
                     return;
                 }
             }
-            let Some(job) = station.enter().await else { return };
+            let Some(job) = handle.enter().await else { return };
             match work(job, piece).await {
                 Then::Again => {}
                 Then::After(pause) => rt.sleep(pause).await,

@@ -1,7 +1,7 @@
 //! Group commit: callers that need their changes durable share one commit.
 //!
-//! Changes have ascending numbers. A commit makes all changes up to one number durable. A caller whose change came during a commit
-//! waits for the next one, which serves all callers that wait.
+//! Changes have ascending numbers. A commit makes all changes up to one number durable. A caller whose change came
+//! during a commit waits for the next one, which serves all callers that wait.
 
 use std::cell::Cell;
 
@@ -48,8 +48,8 @@ impl GroupCommit {
         self.turn.alone(work).await
     }
 
-    /// Makes the changes up to `goal` durable. `commit` gives the number up to which it made them durable; it runs again as long
-    /// as that is too low. A caller that is dropped during its commit leaves the work to the next one.
+    /// Makes the changes up to `goal` durable. `commit` gives the number up to which it made them durable; it runs
+    /// again as long as that is too low. A caller that is dropped during its commit leaves the work to the next one.
     ///
     /// # Errors
     /// What `commit` answers, to its own caller. The others try by themselves, unless the failure has set the latch.

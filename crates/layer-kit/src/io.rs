@@ -1,8 +1,8 @@
 //! The I/O library: requests that an extension sends below itself, and what becomes of them.
 //!
-//! An extension gets an [`Io`] for one request ([`Io::of`]) or for a piece of work of its own ([`Io::new`]). What it sends
-//! enters the stack below it. The sender may wait in a future, or leave a completion: a function that sees the answer
-//! and can send again but cannot wait, because it is not a future.
+//! An extension gets an [`Io`] for one request ([`Io::of`]) or for a piece of work of its own ([`Io::new`]). What it
+//! sends enters the stack below it. The sender may wait in a future, or leave a completion: a function that sees the
+//! answer and can send again but cannot wait, because it is not a future.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -130,8 +130,8 @@ impl Io {
         self.below.lowers().len()
     }
 
-    /// A request that equals `bio` in every field. The payload of a write is shared, not copied; a read gets a buffer of
-    /// its own.
+    /// A request that equals `bio` in every field. The payload of a write is shared, not copied; a read gets a buffer
+    /// of its own.
     pub fn clone_bio(&self, bio: &mut Bio) -> Bio {
         let buf = match bio.op {
             Op::Read => bio.buf.like(&self.pool, bio.buf.len()),
@@ -185,7 +185,8 @@ impl Io {
         }
     }
 
-    /// Sends several requests at once, each with its own clone of `complete`. The answers are in the order of the requests.
+    /// Sends several requests at once, each with its own clone of `complete`. The answers are in the order of the
+    /// requests.
     pub fn fork(&self, bios: Vec<Bio>, complete: impl FnMut(Returned) -> After + Clone + 'static) -> Step<Vec<Done>> {
         let steps: Vec<Step<Done>> = bios.into_iter().map(|bio| self.submit_then(bio, complete.clone())).collect();
         match steps.iter().all(|step| matches!(step, Step::Now(_))) {
@@ -288,8 +289,8 @@ impl Queue {
         self.under_way.get()
     }
 
-    /// Sends a request without waiting, from anywhere, completions included. `complete` sees it when it comes back and may
-    /// send again; its place in the queue is free when it answers.
+    /// Sends a request without waiting, from anywhere, completions included. `complete` sees it when it comes back and
+    /// may send again; its place in the queue is free when it answers.
     ///
     /// # Errors
     /// [`Full`], if so many are under way already.

@@ -4,9 +4,11 @@
 //! Invariant: no policy and no kind: acts only when an extension or operator asks. What is moved, kept or counted is
 //! the caller's decision.
 //!
-//! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that share a commit),
+//! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
+//! share a commit),
 //! [`turn`]; then [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
-//! scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
+//! scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage
+//! with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 

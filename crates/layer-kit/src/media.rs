@@ -1,7 +1,7 @@
 //! The magics of media: what a device holds, by its first bytes.
 //!
-//! Each format takes its magic from here, so that every layer knows the media of all others and can say what it was given in
-//! place of its own.
+//! Each format takes its magic from here, so that every layer knows the media of all others and can say what it was
+//! given in place of its own.
 
 use esker_framing::SLOT;
 

@@ -109,8 +109,8 @@ impl Way {
     async fn enter(&self) -> Option<(Option<WorkPermit>, Io)> {
         match self {
             Way::Io(io) => Some((None, io.clone())),
-            Way::Background(rt, pool, station) => {
-                let job = station.enter().await?;
+            Way::Background(rt, pool, handle) => {
+                let job = handle.enter().await?;
                 let io = Io::new(rt, pool, job.below().clone());
                 Some((Some(job), io))
             }
@@ -155,8 +155,8 @@ impl Mover {
     }
 
     /// Passes a client's request, waiting while its bytes are being moved: to where `map` says that they lie then, in
-    /// parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range vectors
-    /// are the extension's own business.
+    /// parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range
+    /// vectors are the extension's own business.
     pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> LowerExtent + 'static) -> Step<Flow> {
         if matches!(bio.op, Op::Flush | Op::Ranges(_)) {
             return Step::Now(Flow::Down);
@@ -175,8 +175,8 @@ impl Mover {
             };
         }
         let mut bio = bio.take();
-        // The request may be answered in parts or go down; either way this claim must end when it does. It is known only
-        // later which, so a request that waited always goes down by itself.
+        // The request may be answered in parts or go down; either way this claim must end when it does. It is known
+        // only later which, so a request that waited always goes down by itself.
         Step::later(async move {
             locks.granted(ticket).await;
             let pieces = pieces(bio.range, map);
@@ -219,8 +219,8 @@ impl Mover {
         self.run(way, moves, Shape::Copy, moved).await
     }
 
-    /// Copies scattered `moves` together. Batches are cut by destination, so that each is written in one piece; inside a
-    /// batch the sources are read in order.
+    /// Copies scattered `moves` together. Batches are cut by destination, so that each is written in one piece; inside
+    /// a batch the sources are read in order.
     ///
     /// # Errors
     /// As [`Mover::copy`].

@@ -1,11 +1,11 @@
 //! The resource manager: memory that survives, in named regions, and what each extension holds.
 //!
-//! A region is a piece of memory that its owner reads and writes at will; [`Region::commit`] is the point that a restart,
-//! a crash or a power failure goes back to. The traits say what an extension may rely on; [`Area`] keeps them with paired
-//! images on a part of a lower device, and persistent containers may take its place later.
+//! A region is a piece of memory that its owner reads and writes at will; [`Region::commit`] is the point that a
+//! restart, a crash or a power failure goes back to. The traits say what an extension may rely on; [`Area`] keeps them
+//! with paired images on a part of a lower device, and persistent containers may take its place later.
 //!
-//! Reading order: this file, [`header`] and [`directory`] (the format, `docs/reference/formats/region-area.md`), `pair` (one region
-//! on its medium), [`area`] (many).
+//! Reading order: this file, [`header`] and [`directory`] (the format, `docs/reference/formats/region-area.md`), `pair`
+//! (one region on its medium), [`area`] (many).
 
 pub mod area;
 pub mod directory;

@@ -68,8 +68,8 @@ pub(crate) fn span(start: u64, len: u64) -> ByteRange {
 }
 
 /// Sends a client's request to where its bytes lie, if they lie in one piece; the request then only changes its target.
-/// Otherwise sends one request for each piece and answers when all have: with the first error in the order of bytes, and
-/// for a read with the chain of what the parts read. Flushes and range vectors have no range: they pass unchanged.
+/// Otherwise sends one request for each piece and answers when all have: with the first error in the order of bytes,
+/// and for a read with the chain of what the parts read. Flushes and range vectors have no range: they pass unchanged.
 pub fn redirect(io: &Io, bio: &mut Bio, pieces: &[Piece]) -> Step<Flow> {
     match (&bio.op, pieces) {
         (Op::Flush | Op::Ranges(_), _) | (_, []) => Step::Now(Flow::Down),

@@ -37,7 +37,7 @@ pub trait Stateful: Sized + 'static {
     fn open(config: Self::Config, io: Io) -> impl Future<Output = Result<Rc<Self>, KindError>>;
 
     /// The tasks that begin after the opening.
-    fn tasks(self: &Rc<Self>, _station: &LayerHandle) -> Vec<Task> {
+    fn tasks(self: &Rc<Self>, _handle: &LayerHandle) -> Vec<Task> {
         Vec::new()
     }
 
@@ -116,9 +116,9 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         let (config, opened) = (self.config.clone(), self.opened.clone());
         Step::later(async move {
-            let OpenContext { rt, pool, below, station } = opening;
+            let OpenContext { rt, pool, below, handle } = opening;
             let state = S::open(config, Io::new(&rt, &pool, below)).await?;
-            for (name, task) in state.tasks(&station) {
+            for (name, task) in state.tasks(&handle) {
                 rt.spawn(name, task).detach();
             }
             let is_first = opened.set(Opened { state, rt, pool }).is_ok();

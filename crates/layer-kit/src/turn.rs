@@ -29,8 +29,8 @@ impl Turn {
         (!self.taken.replace(true)).then(|| Taken(self))
     }
 
-    /// Does `work` under the turn. Work that is dropped before its end keeps the turn for good, because what it leaves behind is
-    /// unknown.
+    /// Does `work` under the turn. Work that is dropped before its end keeps the turn for good, because what it leaves
+    /// behind is unknown.
     pub async fn alone<T>(&self, work: impl Future<Output = T>) -> T {
         let turn = ManuallyDrop::new(self.take().await);
         let result = work.await;

@@ -1,5 +1,5 @@
-//! What records do to the map. Requests and recovery go through here alike, in the order of the log, so that both end in
-//! the same map.
+//! What records do to the map. Requests and recovery go through here alike, in the order of the log, so that both end
+//! in the same map.
 
 use crate::format::Record;
 use crate::map::{Extent, Map};
@@ -13,8 +13,8 @@ pub enum Change {
     Removed(Extent),
 }
 
-/// Applies one record; `pba` is where its data lies, if it has any. What is added is told before what it replaces is told
-/// to be gone, so that a block that stays in use never counts as dead.
+/// Applies one record; `pba` is where its data lies, if it has any. What is added is told before what it replaces is
+/// told to be gone, so that a block that stays in use never counts as dead.
 pub fn apply(map: &mut Map, record: &Record, pba: u64, each: &mut dyn FnMut(Change)) {
     match *record {
         Record::Write { lba, len, .. } => put(map, Extent { lba, pba, len }, each),
@@ -35,8 +35,8 @@ fn put(map: &mut Map, extent: Extent, each: &mut dyn FnMut(Change)) {
 /// Pieces of a source that are looked at together.
 const PIECES: usize = 256;
 
-/// The destination becomes an exact image of the source, its holes included. Both do not overlap, so the source stays as
-/// it is meanwhile.
+/// The destination becomes an exact image of the source, its holes included. Both do not overlap, so the source stays
+/// as it is meanwhile.
 fn duplicate(map: &mut Map, src: u64, dst: u64, len: u64, each: &mut dyn FnMut(Change)) {
     let (mut from, mut to) = (src, dst);
     let mut pieces: Vec<Extent> = Vec::new();

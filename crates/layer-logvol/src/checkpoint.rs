@@ -1,8 +1,8 @@
 //! Checkpoints: the nodes of the map that have changed are written to free pages, then a slot that names the new root.
 //!
-//! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then pages
-//! and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds its pages
-//! and its part of the log.
+//! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
+//! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds
+//! its pages and its part of the log.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -50,7 +50,7 @@ pub(crate) struct Unwritten {
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
-pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn run(volume: Rc<Volume>, handle: LayerHandle) {
     let due = || volume.wants_checkpoint().then_some((Nanos::ZERO, ()));
     let work = async |job: WorkPermit, ()| {
         let result = volume.checkpoint(&volume.store(job.below().clone())).await;
@@ -58,7 +58,7 @@ pub(crate) async fn run(volume: Rc<Volume>, station: LayerHandle) {
         // Space may come back; what is due is tried again with the next batch.
         if result.is_ok() { Then::Again } else { Then::Woken }
     };
-    volume.checkpoints.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
+    volume.checkpoints.run((volume.rt(), Some(&volume.latch)), &handle, due, work).await;
 }
 
 impl Volume {
@@ -74,11 +74,12 @@ impl Volume {
             || !self.checkpointing.is_taken() && (self.is_checkpoint_worth_it() || self.is_space_dead())
     }
 
-    /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is superfluous
-    /// then. One at a time; a caller that comes meanwhile waits and makes another one.
+    /// Makes the map durable as it is now, so that recovery needs no older part of the log, and frees what is
+    /// superfluous then. One at a time; a caller that comes meanwhile waits and makes another one.
     ///
     /// # Errors
-    /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the volume.
+    /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the
+    /// volume.
     pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
         let checkpoint = async {
             self.latch.check()?;

@@ -1,19 +1,21 @@
-//! The collector: finds segments with dead blocks, copies what is live in them, points the map at the copies, and so leaves
-//! segments that the next checkpoint frees.
+//! The collector: finds segments with dead blocks, copies what is live in them, points the map at the copies, and so
+//! leaves segments that the next checkpoint frees.
 //!
-//! Invariant: never decides that a segment is free. A segment is free when no mapping refers to it, which is counted apart from
-//! all that the collector believes; a wrong bitmap or reverse map costs a visit in vain, never data.
+//! Invariant: never decides that a segment is free. A segment is free when no mapping refers to it, which is counted
+//! apart from all that the collector believes; a wrong bitmap or reverse map costs a visit in vain, never data.
 //!
 //! Nothing of a move is logged. A replay begins with the map of the newest checkpoint, and what that refers to is still
-//! there: a moved block is found in its old place, until a checkpoint holds the new one. So a move of a block with a million
-//! references costs no record, recovery knows nothing of the collector, and a crash costs the copies since the last checkpoint.
+//! there: a moved block is found in its old place, until a checkpoint holds the new one. So a move of a block with a
+//! million references costs no record, recovery knows nothing of the collector, and a crash costs the copies since the
+//! last checkpoint.
 //!
 //! The way of a segment: *rest*; chosen by the count of a pass, *candidate*; its reverse map made by the next pass,
-//! *ready*; *cleaning*; rest again, without a reference. If its references do not fit in memory, it is ready at once, its live
-//! blocks are copied as the count saw them, and the next pass points whatever it meets at the copies: *forwarding*.
+//! *ready*; *cleaning*; rest again, without a reference. If its references do not fit in memory, it is ready at once,
+//! its live blocks are copied as the count saw them, and the next pass points whatever it meets at the copies:
+//! *forwarding*.
 //!
-//! Reading order: [`sweep`] (walking a map on workers), `look` (what a pass notes), `victim` (what is known of a segment
-//! that is to be cleaned), `pass`, `copies` (where moved blocks go), `clean`, `pace` (how fast), `room` (what
+//! Reading order: [`sweep`] (walking a map on workers), `look` (what a pass notes), `victim` (what is known of a
+//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `clean`, `pace` (how fast), `room` (what
 //! happens when), [`settings`].
 
 mod clean;

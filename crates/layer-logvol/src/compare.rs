@@ -1,9 +1,9 @@
 //! Compare-and-clone: shares the storage of two ranges if they hold the same bytes, with nothing between the comparison
 //! and the clone.
 //!
-//! Nothing is locked. After the comparison, the clone is put into the log only if neither range maps to anything else than
-//! when the comparison began, and no record that is on its way changes one of them. All records that come later have
-//! higher numbers, so the clone takes effect before them.
+//! Nothing is locked. After the comparison, the clone is put into the log only if neither range maps to anything else
+//! than when the comparison began, and no record that is on its way changes one of them. All records that come later
+//! have higher numbers, so the clone takes effect before them.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! What lies on the medium: slots of the superblock, heads of segments, batches of records, pages of the map.
 //!
-//! Byte rows and trust: see the format's page. Invariants: all that a slot says fits in 512 bytes, which a power cut leaves
-//! whole; what was written before this opening of the volume, or by another volume, is told by its epoch.
+//! Byte rows and trust: see the format's page. Invariants: all that a slot says fits in 512 bytes, which a power cut
+//! leaves whole; what was written before this opening of the volume, or by another volume, is told by its epoch.
 
 mod batch;
 mod head;

@@ -1,11 +1,12 @@
-//! `logvol`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning, moving
-//! and deleting ranges costs no data, is atomic and durable (ANViL).
+//! `logvol`: a log-structured volume whose map from logical to physical blocks can be changed from outside: cloning,
+//! moving and deleting ranges costs no data, is atomic and durable (ANViL).
 //!
-//! Invariant: never acknowledges a write before those with lower numbers are written too, never shows or keeps a part of a
-//! vector, and never uses a segment anew that a reader, the newest durable checkpoint or the log behind it needs.
+//! Invariant: acknowledges a write after those with lower numbers; never shows or keeps a part of a vector; never
+//! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
-//! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it), [`segments`], [`pages`],
-//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`load`] and [`recover`],
+//! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it),
+//! [`segments`], [`pages`],
+//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
 //! owes to the thesis: `docs/design/logvol.md`.
 
@@ -16,11 +17,11 @@ pub mod check;
 pub mod checkpoint;
 pub mod collect;
 pub mod compare;
-mod erase;
+mod discard;
 pub mod format;
-pub mod load;
 mod log;
 pub mod map;
+pub mod map_load;
 pub mod open;
 pub mod pages;
 mod part;
@@ -30,6 +31,7 @@ mod remap;
 pub mod segments;
 mod shortage;
 pub mod space;
+mod statistics;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -112,6 +114,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(600),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("logvol", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
 };
 
@@ -161,13 +164,13 @@ impl Stateful for Served {
         Ok(Rc::new(Served { volume, named }))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        let (volume, place) = (|| self.volume.clone(), || station.clone());
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        let (volume, place) = (|| self.volume.clone(), || handle.clone());
         vec![
             ("volume", Box::pin(checkpoint::run(volume(), place()))),
             ("scanner", Box::pin(collect::scan_on(volume(), place()))),
             ("cleaner", Box::pin(collect::clean_on(volume(), place()))),
-            ("eraser", Box::pin(erase::erase_on(volume(), place()))),
+            ("eraser", Box::pin(discard::erase_on(volume(), place()))),
         ]
     }
 

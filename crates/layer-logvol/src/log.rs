@@ -1,9 +1,9 @@
-//! The log: requests gather in batches, batches go to the head segment several at a time, and are taken into the map and
-//! answered in the order of their numbers, however they come back.
+//! The log: requests gather in batches, batches go to the head segment several at a time, and are taken into the map
+//! and answered in the order of their numbers, however they come back.
 //!
-//! When a batch starts: at once, if none is on its way (a lone writer never waits); else when enough has gathered to make
-//! a second one worth its block of records. So the time for which requests gather is the time that the device takes, and no
-//! clock is needed.
+//! When a batch starts: at once, if none is on its way (a lone writer never waits); else when enough has gathered to
+//! make a second one worth its block of records. So the time for which requests gather is the time that the device
+//! takes, and no clock is needed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -148,8 +148,8 @@ impl Log {
         self.queue.front().map(|item| item.below.clone())
     }
 
-    /// Whether records that have a number, or are about to get one, change what these logical blocks map to. Each time that
-    /// records leave the log, [`Volume::logged`] is notified.
+    /// Whether records that have a number, or are about to get one, change what these logical blocks map to. Each time
+    /// that records leave the log, [`Volume::logged`] is notified.
     pub fn touches(&self, ranges: &[std::ops::Range<u64>]) -> bool {
         let waiting = self.queue.iter().chain(self.flights.iter().flat_map(|flight| &flight.items));
         waiting.flat_map(|item| &item.records).any(|record| {
@@ -222,7 +222,8 @@ impl Volume {
         receiver
     }
 
-    /// Nodes that clones and moves may add to the map: as many as their extents take, twice, because nodes are split in half.
+    /// Nodes that clones and moves may add to the map: as many as their extents take, twice, because nodes are split in
+    /// half.
     fn growth_of(&self, records: &[Record]) -> u64 {
         let map = self.map.borrow();
         let extents = records.iter().map(|record| match *record {
@@ -234,8 +235,8 @@ impl Volume {
         (2 * extents.sum::<u64>()).div_ceil(self.geometry.fanout().leaf as u64)
     }
 
-    /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint could be
-    /// made any more, and nothing would become free.
+    /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint
+    /// could be made any more, and nothing would become free.
     fn outgrows(&self, log: &Log) -> bool {
         log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, ReserveClass::Writers)
     }
@@ -265,7 +266,8 @@ impl Volume {
         self.landed(number, done.result.map(drop));
     }
 
-    /// Takes items from the queue into a batch: as many as fit in one block of records, one request below and the segment.
+    /// Takes items from the queue into a batch: as many as fit in one block of records, one request below and the
+    /// segment.
     fn form(self: &Rc<Self>, who: Who) -> Result<Formed, Obstacle> {
         let mut log = self.log.borrow_mut();
         if !log.may_start() {

@@ -5,8 +5,8 @@
 //! that no snapshot shares are changed in place. Each node remembers the page that holds it on the medium, so that a
 //! checkpoint writes only what has changed.
 //!
-//! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of its
-//! leaf; neighbours of one leaf that continue each other on both sides are one extent.
+//! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of
+//! its leaf; neighbours of one leaf that continue each other on both sides are one extent.
 
 mod edit;
 mod node;
@@ -245,8 +245,8 @@ impl Map {
         self.nodes
     }
 
-    /// Gives every dirty node a page from `page` and lists them with their pages, children before their parents; the last
-    /// one is the root, if anything has changed.
+    /// Gives every dirty node a page from `page` and lists them with their pages, children before their parents; the
+    /// last one is the root, if anything has changed.
     pub(crate) fn write_out(&mut self, page: &mut dyn FnMut() -> u64) -> Vec<(u64, Arc<Node>)> {
         fn below(node: &mut Arc<Node>, page: &mut dyn FnMut() -> u64, out: &mut Vec<(u64, Arc<Node>)>) {
             if node.children().is_empty() {

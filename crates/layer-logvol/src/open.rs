@@ -46,7 +46,8 @@ pub enum OpenError {
     Unwritable(#[from] BioError),
 }
 
-/// What a volume is to be, and what it offers in logical blocks of `sector` bytes, or of its own where these are smaller.
+/// What a volume is to be, and what it offers in logical blocks of `sector` bytes, or of its own where these are
+/// smaller.
 pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits), KindError> {
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (lower, args) = (&make.lowers[0], make.args);
@@ -114,11 +115,12 @@ impl Config {
         Geometry::fit(self.medium, self.block, self.page, self.segment)
     }
 
-    /// What requests to a volume of this geometry must keep to, if its logical blocks are of `sector` bytes or its own, whichever
-    /// are smaller.
+    /// What requests to a volume of this geometry must keep to, if its logical blocks are of `sector` bytes or its own,
+    /// whichever are smaller.
     pub fn limits(&self, lower: &Limits, geometry: &Geometry, size: u64, sector: u32) -> Limits {
         let block = u64::from(geometry.block);
-        // The records take a block, a head one, and a request that begins and ends inside blocks touches one more than it fills.
+        // The records take a block, a head one, and a request that begins and ends inside blocks touches one more than
+        // it fills.
         let room = self.transfer_max - if sector < geometry.block { 3 * block } else { 2 * block };
         // A quarter of a segment, so that no more is wasted at its end.
         let request = REQUEST_MAX.min(geometry.segment_bytes() / 4).min(room) / block * block;

@@ -1,7 +1,7 @@
 //! Which pages of the map's segments are free.
 //!
-//! A page is never overwritten while the newest durable checkpoint refers to it: what a checkpoint makes superfluous becomes
-//! free only when that checkpoint is durable.
+//! A page is never overwritten while the newest durable checkpoint refers to it: what a checkpoint makes superfluous
+//! becomes free only when that checkpoint is durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 

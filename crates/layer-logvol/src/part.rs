@@ -1,11 +1,13 @@
 //! Changes of parts of blocks, for ports whose logical block is smaller than the unit of mapping: by read-modify-write.
 //!
-//! Such a change claims its blocks, waits until the map holds all that the log has for those that it fills in part, reads them, and
-//! puts whole blocks into the log. The claim ends there: a later change has a higher number, and a later read-modify-write waits for
-//! the log. While any claim is held, changes of whole blocks claim what they change, too; they only pass while they go into the log.
+//! Such a change claims its blocks, waits until the map holds all that the log has for those that it fills in part,
+//! reads them, and puts whole blocks into the log. The claim ends there: a later change has a higher number, and a
+//! later read-modify-write waits for the log. While any claim is held, changes of whole blocks claim what they change,
+//! too; they only pass while they go into the log.
 //!
-//! A write is one record, and a zero the records of one request: each is whole or absent after a power cut. All that lies beside it in its
-//! blocks is kept, because the blocks that it replaces stay where they are. Only a zero on a full volume goes in turns.
+//! A write is one record, and a zero the records of one request: each is whole or absent after a power cut. All that
+//! lies beside it in its blocks is kept, because the blocks that it replaces stay where they are. Only a zero on a full
+//! volume goes in turns.
 
 use std::rc::Rc;
 
@@ -79,7 +81,8 @@ impl Volume {
         self.finish(below, logged?.await, bio.flags.fua).await
     }
 
-    /// Zeroes where there is no space for the edges: the whole blocks between them first, because that gives space back.
+    /// Zeroes where there is no space for the edges: the whole blocks between them first, because that gives space
+    /// back.
     async fn zero_in_turns(self: &Rc<Self>, below: &Below, bio: &Bio, error: BioError) -> Result<Reply, BioError> {
         let block = u64::from(self.geometry.block);
         let Some(middle) = partial::inner(bio.range, block) else { return Err(error) };

@@ -21,8 +21,8 @@ enum ReadPart {
 }
 
 impl Volume {
-    /// Reads. One extent is passed down in place, with the number of its segment, plus 1, in the context. Parts of blocks go
-    /// down so, too, where the device has blocks that small.
+    /// Reads. One extent is passed down in place, with the number of its segment, plus 1, in the context. Parts of
+    /// blocks go down so, too, where the device has blocks that small.
     pub(crate) fn read(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         let range = self.blocks(bio.offset(), bio.len());
         let first = self.map.borrow().next(range.start).and_then(|extent| extent.clip(&range));

@@ -1,11 +1,12 @@
 //! Recovery: the newest checkpoint, and the log from there on.
 //!
-//! The log ends where no batch of its epoch and with the next number follows. Up to the highest number that any batch or
-//! head calls durable, nothing may be missing: if something is, the log is damaged, and the volume is not opened. Behind
-//! that number a batch counts only if the sums of its data are right, and nothing counts behind one that does not.
+//! The log ends where no batch of its epoch and with the next number follows. Up to the highest number that any batch
+//! or head calls durable, nothing may be missing: if something is, the log is damaged, and the volume is not opened.
+//! Behind that number a batch counts only if the sums of its data are right, and nothing counts behind one that does
+//! not.
 //!
-//! Recovery changes nothing on the medium until it is complete: the checkpoint that follows it, with an epoch of its own,
-//! is the first write. So it may be broken off and repeated.
+//! Recovery changes nothing on the medium until it is complete: the checkpoint that follows it, with an epoch of its
+//! own, is the first write. So it may be broken off and repeated.
 
 use esker_block::{Below, Bio, BioError, Buf, flight};
 use esker_framing::{Epochs, LogCursor, Newest, Next, SuperblockError, newest};
@@ -15,9 +16,9 @@ use esker_rt::mem::Pool;
 
 use crate::apply::apply;
 use crate::format::{Batch, BatchError, CopyHeader, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
-use crate::load::{Loader, MapError};
 use crate::log::Log;
 use crate::map::Map;
+use crate::map_load::{Loader, MapError};
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -416,8 +417,8 @@ impl<'a> Walk<'a> {
         Ok(hasher.finalize())
     }
 
-    /// What calls records durable although it is no part of the log: heads of this epoch, and batches of it in the rest of
-    /// the last segment.
+    /// What calls records durable although it is no part of the log: heads of this epoch, and batches of it in the rest
+    /// of the last segment.
     async fn look_behind(&mut self, cursor: &mut LogCursor, end: Position) -> Result<(), RecoverError> {
         let (block, epoch) = (self.slot.geometry.block as usize, self.slot.epoch);
         let heads = self.heads.iter().flatten().filter(|head| head.epoch == epoch);

@@ -1,7 +1,7 @@
 //! The table of segments: what each is used for, how much refers to it, and its readers.
 //!
-//! Invariant: a segment is free only if no mapping of the newest checkpoint or of the map refers to it, no record in it is
-//! needed for recovery, and no read into it is under way.
+//! Invariant: a segment is free only if no mapping of the newest checkpoint or of the map refers to it, no record in it
+//! is needed for recovery, and no read into it is under way.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -49,8 +49,8 @@ pub enum Stage {
 pub struct Segment {
     /// What it is used for.
     pub state: State,
-    /// Mappings into it, counted in logical blocks: a block that three logical blocks share counts three times. Zero means
-    /// that no block is live.
+    /// Mappings into it, counted in logical blocks: a block that three logical blocks share counts three times. Zero
+    /// means that no block is live.
     pub live: u64,
     /// Number of the first record in it, or, if it holds copies, of the segment that they came from first. It is the
     /// age of its data, on the log's own clock. 0 if it is not known.
@@ -228,8 +228,8 @@ impl Segments {
         self.table[segment].holds -= 1;
     }
 
-    /// Segments without a live block, all of whose records are before `seq`: when a checkpoint of the map as it is now and
-    /// `seq` is durable, they may be free.
+    /// Segments without a live block, all of whose records are before `seq`: when a checkpoint of the map as it is now
+    /// and `seq` is durable, they may be free.
     pub(crate) fn dead(&self, seq: u64) -> Vec<usize> {
         self.iter().filter(|(_, segment)| segment.is_dead(seq)).map(|(number, _)| number).collect()
     }

@@ -1,6 +1,7 @@
 //! A device below that has no space, as a sparse file on a full file system has none.
 //!
-//! A write that finds no space below fails alone, and nothing is latched: what was durable is as it was. What goes on then:
+//! A write that finds no space below fails alone, and nothing is latched: what was durable is as it was. What goes on
+//! then:
 //!
 //! | what found no space | what becomes of it |
 //! |---|---|
@@ -111,8 +112,8 @@ impl Volume {
         log.position.block = 0;
     }
 
-    /// Makes the checkpoint from which a log that is broken off goes on, for the requests that wait; or tells them that there is
-    /// no space.
+    /// Makes the checkpoint from which a log that is broken off goes on, for the requests that wait; or tells them that
+    /// there is no space.
     pub(crate) fn mend(self: &Rc<Self>) {
         let log = self.log.borrow();
         let Some(below) = log.next_below().filter(|_| log.is_settled()) else { return };
@@ -155,8 +156,9 @@ impl Volume {
         self.erase_free(store).await;
     }
 
-    /// Reserves a little space below in the segment that is used last, so that deletions find some on a device that has become
-    /// full. What was used once is not given back as far as it is kept for them, so that only a new volume needs it.
+    /// Reserves a little space below in the segment that is used last, so that deletions find some on a device that has
+    /// become full. What was used once is not given back as far as it is kept for them, so that only a new volume needs
+    /// it.
     pub(crate) async fn lay_by(&self, store: &DeviceStore) {
         let bytes = LAID_BY.min(self.geometry.segment_bytes());
         if self.config.zeroes && self.config.discards {

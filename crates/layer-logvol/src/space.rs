@@ -57,8 +57,8 @@ impl Account {
     }
 }
 
-/// Measures the volumes with these ranges of logical blocks, which do not overlap, on a medium of `physical` blocks, with
-/// about `memory` bytes.
+/// Measures the volumes with these ranges of logical blocks, which do not overlap, on a medium of `physical` blocks,
+/// with about `memory` bytes.
 pub fn measure(map: &Snapshot, volumes: &[Range<u64>], physical: u64, memory: u64) -> Spaces {
     let mut spaces = Spaces { each: vec![Space::default(); volumes.len()], used: 0 };
     for (space, range) in spaces.each.iter_mut().zip(volumes) {

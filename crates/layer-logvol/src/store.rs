@@ -1,5 +1,5 @@
-//! Where segments are kept. A segment is written from its front to its end, never changed, and erased as a whole, so that it
-//! may as well be an object of a store as a range of a device.
+//! Where segments are kept. A segment is written from its front to its end, never changed, and erased as a whole, so
+//! that it may as well be an object of a store as a range of a device.
 
 use std::ops::Range;
 

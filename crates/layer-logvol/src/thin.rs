@@ -10,20 +10,21 @@ use esker_block::{
 use esker_layer_thin::ports::{self, Port};
 use esker_layer_thin::{ManageError, Manager, order};
 
+use crate::statistics;
 use crate::volume::Volume;
 use crate::{LogvolLayer, Setup};
 
 const PORTS: Param = Param::required(
     "ports",
     ParamType::Text,
-    "Upper ends, as NAME=SIZE separated by commas; a volume that is not there yet is made.",
+    "Upper ports, as NAME=SIZE separated by commas; a missing volume is made, a smaller one grows.",
 );
 
 const SECTOR: Param = Param::with_default(
     "sector",
     ParamType::Size,
     "512",
-    "Logical block of the ports, 512 or 4096 bytes, no larger than `block`.",
+    "Logical block of the ports, 512 or 4096 bytes, at most `block`.",
 );
 
 /// Those of a volume, with `ports` and `sector` in the place of `size`.
@@ -43,6 +44,8 @@ pub static KIND: Kind = Kind {
     name: "thin",
     summary: "Named thin volumes with snapshots and clones, in one log-structured volume.",
     params: &PARAMS,
+    stats: statistics::NAMED,
+    orders: order::ALL,
     build: Build::Layer(build),
     // That of `logvol` reads the catalogue too.
     check: None,

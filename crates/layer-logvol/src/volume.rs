@@ -216,8 +216,8 @@ impl Volume {
         SegmentPin { volume: self.clone(), segment }
     }
 
-    /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is for
-    /// those that have put the same into the log.
+    /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is
+    /// for those that have put the same into the log.
     pub fn remap_if(&self, range: Range<u64>, old: u64, new: u64) -> u64 {
         let mut segments = self.segments.borrow_mut();
         let mut blocks = 0;
@@ -245,7 +245,8 @@ impl Volume {
         relative(a).eq(relative(b))
     }
 
-    /// Segments that may not be taken now: those that a whole rewrite of the map could need, and what is left to others.
+    /// Segments that may not be taken now: those that a whole rewrite of the map could need, and what is left to
+    /// others.
     pub(crate) fn kept_back(&self, taker: ReserveClass) -> u64 {
         self.kept_for(0, taker)
     }
@@ -277,8 +278,8 @@ impl Volume {
         (bio.range.start() | bio.range.len()) & (u64::from(self.geometry.block) - 1) != 0
     }
 
-    /// Answers a request that changes something, or makes it durable. It must keep to the volume's limits, and be of whole
-    /// blocks.
+    /// Answers a request that changes something, or makes it durable. It must keep to the volume's limits, and be of
+    /// whole blocks.
     ///
     /// # Panics
     /// If it is a read or query.

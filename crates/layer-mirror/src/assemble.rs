@@ -49,7 +49,7 @@ pub enum Start {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssembledMember {
     /// Its number in the set; none if it is not known.
-    pub member: Option<u16>,
+    pub number: Option<u16>,
     /// How it begins.
     pub start: Start,
 }
@@ -60,7 +60,7 @@ pub struct Assembly {
     /// What holds now; `in_sync` without the members that are missing.
     pub superblock: Superblock,
     /// By lower device.
-    pub halves: Vec<AssembledMember>,
+    pub members: Vec<AssembledMember>,
     /// Regions in which members that are in sync may differ.
     pub suspect: Bits,
 }
@@ -136,18 +136,18 @@ pub fn assemble(
     if let Some((at, ..)) = superblocks.iter().find(|(_, superblock, _)| !superblock.is_ancestor_of(newest)) {
         return Err(AssembleError::Split(*at, newest_at));
     }
-    let halves: Vec<AssembledMember> = (0..found.len()).map(|i| half(i, found, newest)).collect();
-    let superblock = merge(newest, &superblocks, &halves);
-    let present = present(&halves);
+    let members: Vec<AssembledMember> = (0..found.len()).map(|i| member(i, found, newest)).collect();
+    let superblock = merge(newest, &superblocks, &members);
+    let present = present(&members);
     if let Some(member) = missing(newest, present).filter(|_| !degraded) {
-        return Err(AssembleError::Missing { member, why: why_missing(member, &halves, found) });
+        return Err(AssembleError::Missing { member, why: why_missing(member, &members, found) });
     }
     match newest.in_sync & present {
         0 => Err(AssembleError::NobodyInSync(missing(newest, present).expect("a member is in sync"))),
         in_sync => {
             let suspect =
                 if in_sync.count_ones() > 1 { superblock.dirty.clone() } else { Bits::new(superblock.dirty.len()) };
-            Ok(Assembly { superblock, halves: numbered(halves, newest), suspect })
+            Ok(Assembly { superblock, members: numbered(members, newest), suspect })
         }
     }
 }
@@ -158,9 +158,9 @@ fn make_new(found: &[Probed], superblock: Superblock) -> Result<Assembly, Assemb
     match found.iter().enumerate().filter_map(trouble).find(|(_, trouble)| *trouble != blank) {
         Some((lower, trouble)) => Err(AssembleError::NoSuperblock { lower, trouble }),
         None => {
-            let half = |i| AssembledMember { member: Some(i as u16), start: Start::InSync };
+            let member = |i| AssembledMember { number: Some(i as u16), start: Start::InSync };
             let suspect = superblock.dirty.clone();
-            Ok(Assembly { halves: (0..found.len()).map(half).collect(), suspect, superblock })
+            Ok(Assembly { members: (0..found.len()).map(member).collect(), suspect, superblock })
         }
     }
 }
@@ -188,14 +188,14 @@ fn check_identity(
     }
 }
 
-fn half(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
+fn member(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
     match &found[i] {
         Ok((superblock, member)) => {
-            AssembledMember { member: Some(*member), start: start(superblock, *member, newest) }
+            AssembledMember { number: Some(*member), start: start(superblock, *member, newest) }
         }
         // Its number is what the others leave.
-        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { member: None, start: Start::Full },
-        Err(_) => AssembledMember { member: None, start: Start::Out },
+        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { number: None, start: Start::Full },
+        Err(_) => AssembledMember { number: None, start: Start::Out },
     }
 }
 
@@ -210,10 +210,10 @@ fn start(superblock: &Superblock, member: u16, newest: &Superblock) -> Start {
     }
 }
 
-fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves: &[AssembledMember]) -> Superblock {
+fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], members: &[AssembledMember]) -> Superblock {
     let mut superblock = newest.clone();
     for (i, other, _) in superblocks {
-        if halves[*i].start == Start::InSync {
+        if members[*i].start == Start::InSync {
             superblock.dirty.unite(&other.dirty);
         }
     }
@@ -221,8 +221,8 @@ fn merge(newest: &Superblock, superblocks: &[(usize, &Superblock, u16)], halves:
 }
 
 /// The members that hold all that was acknowledged.
-fn present(halves: &[AssembledMember]) -> u16 {
-    let in_sync = halves.iter().filter(|half| half.start == Start::InSync).filter_map(|half| half.member);
+fn present(members: &[AssembledMember]) -> u16 {
+    let in_sync = members.iter().filter(|member| member.start == Start::InSync).filter_map(|member| member.number);
     in_sync.fold(0, |set, member| set | 1 << member)
 }
 
@@ -231,8 +231,8 @@ fn missing(newest: &Superblock, present: u16) -> Option<u16> {
     (0..newest.members).find(|member| newest.has(usize::from(*member)) && present >> member & 1 == 0)
 }
 
-fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> String {
-    if halves.iter().any(|half| half.member == Some(member)) {
+fn why_missing(member: u16, members: &[AssembledMember], found: &[Probed]) -> String {
+    if members.iter().any(|other| other.number == Some(member)) {
         return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
@@ -240,10 +240,13 @@ fn why_missing(member: u16, halves: &[AssembledMember], found: &[Probed]) -> Str
 }
 
 /// Gives the members without a superblock the numbers that are left.
-fn numbered(halves: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
-    let taken = halves.iter().filter_map(|half| half.member).fold(0u16, |set, member| set | 1 << member);
+fn numbered(members: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
+    let taken = members.iter().filter_map(|member| member.number).fold(0u16, |set, member| set | 1 << member);
     let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
-    halves.into_iter().map(|half| AssembledMember { member: half.member.or_else(|| left.next()), ..half }).collect()
+    members
+        .into_iter()
+        .map(|member| AssembledMember { number: member.number.or_else(|| left.next()), ..member })
+        .collect()
 }
 
 #[cfg(test)]

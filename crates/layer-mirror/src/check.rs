@@ -41,19 +41,19 @@ pub enum CheckError {
 }
 
 /// Reads bytes of the member with this number, from this offset on.
-pub type ReadHalf<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Result<()>;
+pub type ReadMember<'a> = &'a mut dyn FnMut(usize, u64, &mut [u8]) -> std::io::Result<()>;
 
-/// Compares `halves` members that no stack uses.
+/// Compares `members` members that no stack uses.
 ///
 /// # Errors
 /// [`CheckError`].
-pub fn check(halves: usize, read: ReadHalf<'_>) -> Result<Verdict, CheckError> {
-    let found: Vec<Probed> = (0..halves).map(|half| superblock_of(half, read)).collect();
+pub fn check(members: usize, read: ReadMember<'_>) -> Result<Verdict, CheckError> {
+    let found: Vec<Probed> = (0..members).map(|member| superblock_of(member, read)).collect();
     if found.iter().all(|found| found.as_ref().map_or(true, |(superblock, _)| superblock.is_first())) {
         return Err(CheckError::Blank);
     }
     let assembly = assemble(&found, || unreachable!("a superblock was found"), true)?;
-    let in_sync = (0..halves).filter(|half| assembly.halves[*half].start == Start::InSync);
+    let in_sync = (0..members).filter(|member| assembly.members[*member].start == Start::InSync);
     let in_sync: Vec<usize> = in_sync.collect();
     let (mut compared, mut differing) = (0, Vec::new());
     for region in (0..assembly.superblock.dirty.len()).filter(|region| !assembly.superblock.dirty.has(*region)) {
@@ -77,10 +77,10 @@ fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
 }
 
 fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
-    let found = check(media.len(), &mut |half, at, out| media[half].read_at(at, out)).map_err(|e| e.to_string())?;
+    let found = check(media.len(), &mut |member, at, out| media[member].read_at(at, out)).map_err(|e| e.to_string())?;
     let superblock = &found.assembly.superblock;
     let (open, regions) = (superblock.dirty.count() as u64, superblock.dirty.len());
-    let starts: Vec<String> = found.assembly.halves.iter().map(|half| word(half.start).to_string()).collect();
+    let starts: Vec<String> = found.assembly.members.iter().map(|member| word(member.start).to_string()).collect();
     let end = match found.differing.first() {
         Some(first) => {
             let count = found.differing.len();
@@ -101,7 +101,7 @@ fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
         ("members", u64::from(superblock.members).into()),
         ("volume_bytes", superblock.data.into()),
         ("generation", superblock.generation.into()),
-        ("halves", Fact::Texts(starts)),
+        ("members", Fact::Texts(starts)),
         ("compared_bytes", found.compared.into()),
         ("regions_that_may_differ", open.into()),
         ("differing", Fact::Texts(found.differing.iter().map(ToString::to_string).collect())),
@@ -118,21 +118,21 @@ fn word(start: Start) -> &'static str {
     }
 }
 
-fn superblock_of(half: usize, read: ReadHalf<'_>) -> Probed {
+fn superblock_of(member: usize, read: ReadMember<'_>) -> Probed {
     let mut slots = vec![0; DATA_START as usize];
-    read(half, 0, &mut slots).map_err(|error| ProbeError::Unreadable(error.to_string()))?;
+    read(member, 0, &mut slots).map_err(|error| ProbeError::Unreadable(error.to_string()))?;
     Superblock::newest(&slots).map_err(|error| ProbeError::of(error, &slots))
 }
 
-fn are_equal(halves: &[usize], range: ByteRange, read: ReadHalf<'_>) -> Result<bool, CheckError> {
-    let mut bytes = |half: usize| {
+fn are_equal(members: &[usize], range: ByteRange, read: ReadMember<'_>) -> Result<bool, CheckError> {
+    let mut bytes = |member: usize| {
         let mut out = vec![0; range.len() as usize];
-        let result = read(half, DATA_START + range.start(), &mut out);
-        result.map(|()| out).map_err(|error| CheckError::Unreadable(half, error))
+        let result = read(member, DATA_START + range.start(), &mut out);
+        result.map(|()| out).map_err(|error| CheckError::Unreadable(member, error))
     };
-    let first = bytes(halves[0])?;
-    for half in &halves[1..] {
-        if bytes(*half)? != first {
+    let first = bytes(members[0])?;
+    for member in &members[1..] {
+        if bytes(*member)? != first {
             return Ok(false);
         }
     }
@@ -144,46 +144,46 @@ mod tests {
     use super::*;
 
     /// Two members of 64 KiB of data in 16 regions, of which region 2 is dirty.
-    fn halves() -> Vec<Vec<u8>> {
+    fn members() -> Vec<Vec<u8>> {
         let mut superblock = Superblock::new(9, 2, 64 << 10, 4096);
         superblock.sequence = 2;
         superblock.dirty.set(2);
-        let half = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
-        vec![half(0), half(1)]
+        let member = |member| [superblock.encode(member), vec![0; 4096], vec![7; 64 << 10]].concat();
+        vec![member(0), member(1)]
     }
 
-    fn run(halves: &[Vec<u8>]) -> Result<Verdict, CheckError> {
-        check(halves.len(), &mut |half, at, out| {
-            out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
+    fn run(members: &[Vec<u8>]) -> Result<Verdict, CheckError> {
+        check(members.len(), &mut |member, at, out| {
+            out.copy_from_slice(&members[member][at as usize..][..out.len()]);
             Ok(())
         })
     }
 
     #[test]
     fn differences_count_only_where_no_superblock_tells_of_them() {
-        let mut halves = halves();
-        halves[1][DATA_START as usize + 2 * 4096] ^= 1;
-        let verdict = run(&halves).unwrap();
+        let mut members = members();
+        members[1][DATA_START as usize + 2 * 4096] ^= 1;
+        let verdict = run(&members).unwrap();
         assert_eq!((verdict.compared, verdict.differing.len()), (60 << 10, 0));
-        halves[1][DATA_START as usize + 5 * 4096 + 9] ^= 1;
-        let differing = run(&halves).unwrap().differing;
+        members[1][DATA_START as usize + 5 * 4096 + 9] ^= 1;
+        let differing = run(&members).unwrap().differing;
         assert_eq!(differing, [ByteRange::new(5 * 4096, 4096).unwrap()]);
     }
 
     #[test]
-    fn a_half_that_is_seen_4096_bytes_off_is_not_in_sync_and_is_not_compared() {
-        let mut halves = halves();
-        halves[1] = [vec![0; 4096], halves[1].clone()].concat();
-        let verdict = run(&halves).unwrap();
-        assert_eq!(verdict.assembly.halves[1].start, Start::Out);
+    fn a_member_that_is_seen_4096_bytes_off_is_not_in_sync_and_is_not_compared() {
+        let mut members = members();
+        members[1] = [vec![0; 4096], members[1].clone()].concat();
+        let verdict = run(&members).unwrap();
+        assert_eq!(verdict.assembly.members[1].start, Start::Out);
         assert_eq!(verdict.differing, []);
     }
 
     #[test]
-    fn blank_and_foreign_halves_are_told() {
+    fn blank_and_foreign_members_are_told() {
         assert!(matches!(run(&[vec![0; 80_000], vec![0; 80_000]]), Err(CheckError::Blank)));
-        let mut halves = halves();
-        halves[1] = halves[0].clone();
-        assert!(matches!(run(&halves), Err(CheckError::Refusal(AssembleError::Twice(0, 1)))));
+        let mut members = members();
+        members[1] = members[0].clone();
+        assert!(matches!(run(&members), Err(CheckError::Refusal(AssembleError::Twice(0, 1)))));
     }
 }

@@ -8,8 +8,8 @@ use esker_block::flight::windowed;
 use esker_block::locks::Mode;
 use esker_block::{Below, Bio, BioError, Buf, ExtentState, LayerHandle, Op, Reply, Step};
 
-use crate::halves::State;
-use crate::keep::BACKGROUND;
+use crate::members::State;
+use crate::resync::BACKGROUND;
 use crate::run::Mirror;
 
 /// Pieces ahead about which the source is asked at once, at least. With twice the window, most pieces of a volume full
@@ -37,15 +37,15 @@ enum Copied {
 impl Mirror {
     /// Copies all regions in which members may differ from the source to those that may lack something. None if the
     /// stack has ended; false if some bytes could not be copied.
-    pub(crate) async fn copy_all(self: &Rc<Self>, station: &LayerHandle) -> Option<bool> {
+    pub(crate) async fn copy_all(self: &Rc<Self>, handle: &LayerHandle) -> Option<bool> {
         let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
         let data = Rc::new(Cell::new(0));
         let pieces = regions.iter().flat_map(|region| self.pieces(region));
         let steps = pieces.map(|piece| {
-            let (mirror, station, data) = (self.clone(), station.clone(), data.clone());
+            let (mirror, handle, data) = (self.clone(), handle.clone(), data.clone());
             Step::later(async move {
-                let copied = mirror.copy(&station, &piece, &data).await;
+                let copied = mirror.copy(&handle, &piece, &data).await;
                 (piece, copied)
             })
         });
@@ -66,11 +66,11 @@ impl Mirror {
         if let Some(end) = end {
             return end;
         }
-        let job = station.enter().await?;
+        let job = handle.enter().await?;
         if is_complete {
             return Some(self.admit(job.below()).await.is_ok());
         }
-        for lower in self.halves.which(|state| state == State::Catching) {
+        for lower in self.members.which(|state| state == State::Catching) {
             self.lose(lower, &BioError::io("some bytes can be read from no other member"));
         }
         Some(false)
@@ -89,9 +89,9 @@ impl Mirror {
     }
 
     /// Copies a piece. No client changes it meanwhile, or a member would get the older of two contents last.
-    async fn copy(&self, station: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
+    async fn copy(&self, handle: &LayerHandle, piece: &Piece, data: &Cell<u64>) -> Copied {
         let _turn = self.pace.piece().await;
-        let Some(job) = station.enter().await else { return Copied::Ended };
+        let Some(job) = handle.enter().await else { return Copied::Ended };
         if self.background.is_closed() || self.latch.is_set() || !self.has_copying() {
             return Copied::Stopped;
         }
@@ -115,7 +115,7 @@ impl Mirror {
         let count = if bio.op == Op::Zero { &self.counts.zeroed } else { &self.counts.copied };
         let is_suspect = self.suspect.borrow().has(piece.region);
         let lacks = |state| state == State::Catching || (is_suspect && state == State::InSync);
-        let targets: Vec<usize> = self.halves.which(lacks).into_iter().filter(|lower| *lower != source).collect();
+        let targets: Vec<usize> = self.members.which(lacks).into_iter().filter(|lower| *lower != source).collect();
         let mut answers = Vec::with_capacity(targets.len());
         if bio.op == Op::Zero {
             for lower in targets {
@@ -142,7 +142,7 @@ impl Mirror {
         if !self.config.zeroes || !self.config.tells_extents || range.end() <= data.get() {
             return None;
         }
-        let source = self.halves.source()?;
+        let source = self.members.source()?;
         let ahead = self.config.chunk * AHEAD_MIN.max(2 * self.config.window as u64);
         let len = ahead.min(self.superblock.borrow().data - range.start());
         let done = self.submit(below, source, Bio::extents(range.start(), len).tagged(BACKGROUND)).await;
@@ -184,7 +184,7 @@ impl Mirror {
     /// The source's bytes, or where it cannot read them those of another member in sync.
     pub(crate) async fn read_any(&self, below: &Below, range: ByteRange) -> Result<(usize, Buf), BioError> {
         let mut last = BioError::Gone(self.config.name.as_str().into());
-        for lower in self.halves.which(|state| state == State::InSync) {
+        for lower in self.members.which(|state| state == State::InSync) {
             let buf = Buf::unique(self.pool(), range.len() as usize);
             let done = self.submit(below, lower, Bio::read(range.start(), buf).tagged(BACKGROUND)).await;
             match done.result {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use esker_block::{Stat, Trouble};
 
-use crate::halves::State;
+use crate::members::State;
 use crate::run::Mirror;
 
 /// What it tells about itself.
@@ -22,11 +22,11 @@ pub(crate) struct Counts {
 impl Mirror {
     pub(crate) fn stats(&self) -> Vec<Stat> {
         let stat = |name, value: u64| Stat { name, value: value as f64 };
-        let halves = |state| self.halves.count(state) as u64;
+        let members = |state| self.members.count(state) as u64;
         vec![
-            stat("members_in_sync", halves(State::InSync)),
-            stat("members_resyncing", halves(State::Catching)),
-            stat("members_offline", halves(State::Out)),
+            stat("members_in_sync", members(State::InSync)),
+            stat("members_resyncing", members(State::Catching)),
+            stat("members_offline", members(State::Out)),
             stat("dirty_regions", self.superblock.borrow().dirty.count() as u64),
             stat("suspect_regions", self.suspect.borrow().count() as u64),
             stat("generation", self.superblock.borrow().generation),
@@ -43,11 +43,11 @@ impl Mirror {
 
     /// That it is latched, or has fewer members in sync than the set has members.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
-        let (members, in_sync) = (usize::from(self.superblock.borrow().members), self.halves.count(State::InSync));
+        let (members, in_sync) = (usize::from(self.superblock.borrow().members), self.members.count(State::InSync));
         let degraded = || {
-            let halves =
-                |state, what| self.halves.which(|other| other == state).into_iter().map(move |lower| (lower, what));
-            let absent = halves(State::Out, "is offline").chain(halves(State::Catching, "is resyncing"));
+            let in_state =
+                |state, what| self.members.which(|other| other == state).into_iter().map(move |lower| (lower, what));
+            let absent = in_state(State::Out, "is offline").chain(in_state(State::Catching, "is resyncing"));
             let absent: Vec<String> = absent.map(|(lower, what)| format!("member {lower} {what}")).collect();
             let told = if absent.is_empty() { "the others are not in the text".to_string() } else { absent.join(", ") };
             let name = &self.config.name;

@@ -1,11 +1,11 @@
 //! `mirror`: the same data on several members (RAID-1).
 //!
-//! Invariant: never reads a member that may lack an acknowledged write, and never acknowledges a write that a member
-//! lacks before the superblocks of the others say so.
+//! Invariant: never reads a stale member; acknowledges a write that a member missed only after the other superblocks
+//! mark that member stale.
 //!
 //! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
-//! in which members may differ), [`halves`] (their states), `run` (requests), `keep` (work in the background), `copy`
-//! and `pace` (members that catch up), [`check`].
+//! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background),
+//! `copy` and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
 
@@ -13,11 +13,12 @@ pub mod assemble;
 pub mod check;
 mod copy;
 mod counts;
-pub mod halves;
 pub mod intent;
-mod keep;
+pub mod members;
 mod pace;
+mod resync;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
@@ -78,6 +79,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
 };
 
@@ -184,8 +186,8 @@ impl Stateful for Mirror {
         Ok(Rc::new(Mirror::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        vec![("mirror", Box::pin(keep::run(self.clone(), station.clone())))]
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        vec![("mirror", Box::pin(resync::run(self.clone(), handle.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

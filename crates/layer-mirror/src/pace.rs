@@ -1,5 +1,6 @@
-//! How many pieces are copied at once: many while clients rest, few while they have requests under way. A disk serves pieces
-//! that follow each other before a client's request elsewhere: beside two of them a client waits four times as long.
+//! How many pieces are copied at once: many while clients rest, few while they have requests under way. A disk serves
+//! pieces that follow each other before a client's request elsewhere: beside two of them a client waits four times as
+//! long.
 
 use std::cell::Cell;
 
@@ -7,7 +8,8 @@ use esker_base::{Nanos, Time};
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
 
-/// Clients rest when they have had no request under way for so long: one that sends a request after each answer does not.
+/// Clients rest when they have had no request under way for so long: one that sends a request after each answer does
+/// not.
 const REST: Nanos = Nanos::millis(10);
 
 /// Counts both.

@@ -16,8 +16,8 @@ use esker_rt::{Level, Rt};
 use crate::Config;
 use crate::assemble::{Assembly, ProbeError, Probed, Start, assemble};
 use crate::counts::Counts;
-use crate::halves::{Halves, State};
 use crate::intent::Intent;
+use crate::members::{Members, State};
 use crate::pace::Pace;
 use crate::superblock::{DATA_START, Superblock, all_of};
 
@@ -26,7 +26,7 @@ pub struct Mirror {
     pub(crate) config: Config,
     rt: Rt,
     pool: Pool,
-    pub(crate) halves: Halves,
+    pub(crate) members: Members,
     /// What is to hold; its sequence is that of the last superblock that reached all members that take writes.
     pub(crate) superblock: RefCell<Superblock>,
     /// Counts changes of `superblock`; the last one of `in_sync` among them.
@@ -82,19 +82,19 @@ impl Mirror {
     }
 
     fn of(config: Config, rt: Rt, pool: Pool, assembly: Assembly) -> Mirror {
-        let Assembly { superblock, halves, suspect } = assembly;
+        let Assembly { superblock, members, suspect } = assembly;
         let state = |start| match start {
             Start::InSync => State::InSync,
             Start::Partial | Start::Full => State::Catching,
             Start::Out => State::Out,
         };
-        let needs_all = halves.iter().any(|half| half.start == Start::Full);
+        let needs_all = members.iter().any(|member| member.start == Start::Full);
         let mut superblock = superblock;
         if needs_all {
             superblock.dirty.set_all();
         }
         Mirror {
-            halves: Halves::new(halves.iter().map(|half| (half.member, state(half.start)))),
+            members: Members::new(members.iter().map(|member| (member.number, state(member.start)))),
             intent: Intent::new(Bits::new(superblock.dirty.len())),
             tried: Cell::new(superblock.sequence),
             superblock: RefCell::new(superblock),
@@ -123,16 +123,16 @@ impl Mirror {
         if present != self.superblock.borrow().in_sync {
             self.change_sync(present);
         }
-        let catching = self.halves.which(|state| state == State::Catching);
-        catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Out));
+        let catching = self.members.which(|state| state == State::Catching);
+        catching.iter().for_each(|lower| self.members.set_state(*lower, State::Out));
         self.commits.ask();
         self.commit(below).await?;
         if !catching.is_empty() {
-            catching.iter().for_each(|lower| self.halves.set_state(*lower, State::Catching));
+            catching.iter().for_each(|lower| self.members.set_state(*lower, State::Catching));
             self.commits.ask();
             self.commit(below).await?;
         }
-        for lower in self.halves.which(|state| state != State::InSync) {
+        for lower in self.members.which(|state| state != State::InSync) {
             self.log_event(Level::Warn, lower, "is not in sync");
         }
         Ok(())
@@ -151,8 +151,8 @@ impl Mirror {
     }
 
     fn in_sync(&self) -> u16 {
-        let members = self.halves.which(|state| state == State::InSync).into_iter();
-        members.filter_map(|lower| self.halves.get(lower).member).fold(0, |set, member| set | 1 << member)
+        let members = self.members.which(|state| state == State::InSync).into_iter();
+        members.filter_map(|lower| self.members.get(lower).number).fold(0, |set, member| set | 1 << member)
     }
 
     /// Whether all members of the set are in sync and nowhere suspected to differ.
@@ -181,7 +181,7 @@ impl Mirror {
     /// Sends a read to the member whose head is nearest, and on failure to the others.
     pub(crate) fn read(self: &Rc<Self>, below: Below, bio: Bio) -> Step<Done> {
         let readable = self.readable(bio.range);
-        let first = self.halves.nearest(&readable, bio.offset());
+        let first = self.members.nearest(&readable, bio.offset());
         let Some(first) = first else { return Step::Now(bio.fail(BioError::Gone(self.config.name.as_str().into()))) };
         let again = Bio { op: bio.op.clone(), buf: Buf::empty(), ..bio };
         match self.submit(&below, first, bio) {
@@ -244,15 +244,15 @@ impl Mirror {
     fn readable(&self, range: ByteRange) -> Vec<usize> {
         let suspect = self.suspect.borrow();
         if !suspect.is_empty() && self.regions(range).any(|region| suspect.has(region)) {
-            return self.halves.source().into_iter().collect();
+            return self.members.source().into_iter().collect();
         }
-        self.halves.which(|state| state == State::InSync)
+        self.members.which(|state| state == State::InSync)
     }
 
     /// Sends a request for data to one member.
     pub(crate) fn submit(&self, below: &Below, lower: usize, bio: Bio) -> Step<Done> {
         if matches!(bio.op, Op::Read | Op::Write) {
-            self.halves.moved(lower, bio.range.end());
+            self.members.moved(lower, bio.range.end());
         }
         below.submit(placed(bio).to(below.lower(lower)))
     }
@@ -292,7 +292,7 @@ impl Mirror {
         if !self.intent.is_durable(regions.clone()) {
             self.commit(below).await?;
         }
-        let answers = self.to_all(below, bio, &self.halves.written(), self.config.tries).await;
+        let answers = self.to_all(below, bio, &self.members.written(), self.config.tries).await;
         self.judge(answers)?;
         self.commit_sync(below).await?;
         Ok(Reply::Empty)
@@ -306,7 +306,7 @@ impl Mirror {
     /// A failed flush is not retried, because the durable state is unknown then.
     pub(crate) async fn flush_all(&self, below: &Below, tag: Tag) -> Result<(), BioError> {
         self.latch.check()?;
-        let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.halves.written(), 0).await;
+        let answers = self.to_all(below, &mut Bio::flush().tagged(tag), &self.members.written(), 0).await;
         self.judge(answers)?;
         self.commit_sync(below).await
     }
@@ -315,7 +315,7 @@ impl Mirror {
     pub(crate) async fn to_all(&self, below: &Below, bio: &mut Bio, lowers: &[usize], tries: u32) -> Vec<Answer> {
         let sends = lowers.iter().map(|lower| {
             let copy = Bio { op: bio.op.clone(), buf: bio.buf.share(), ..*bio };
-            self.halves.moved(*lower, copy.range.end());
+            self.members.moved(*lower, copy.range.end());
             self.send(below, *lower, placed(copy), tries)
         });
         join_all(sends.collect::<Vec<_>>()).await
@@ -339,12 +339,12 @@ impl Mirror {
     /// Draws the consequences of what the members answered to a change or flush: a member that failed is offline, as
     /// long as a member in sync did it. If none did, no member holds it for certain, and the mirror latches.
     pub(crate) fn judge(&self, answers: Vec<Answer>) -> Result<(), BioError> {
-        let is_done = |answer: &Answer| answer.done.result.is_ok() && self.halves.state(answer.lower) == State::InSync;
+        let is_done = |answer: &Answer| answer.done.result.is_ok() && self.members.state(answer.lower) == State::InSync;
         let somebody = answers.iter().any(is_done);
         let mut first = None;
         for Answer { lower, done } in answers {
             let Err(error) = done.result else { continue };
-            if somebody || self.halves.state(lower) != State::InSync {
+            if somebody || self.members.state(lower) != State::InSync {
                 self.lose(lower, &error);
             }
             first.get_or_insert(error);
@@ -362,17 +362,17 @@ impl Mirror {
 
     /// A member is out, unless it is the last one in sync.
     pub(crate) fn lose(&self, lower: usize, error: &BioError) {
-        let is_last = self.halves.state(lower) == State::InSync && self.halves.count(State::InSync) == 1;
-        if is_last || self.halves.state(lower) == State::Out {
+        let is_last = self.members.state(lower) == State::InSync && self.members.count(State::InSync) == 1;
+        if is_last || self.members.state(lower) == State::Out {
             return;
         }
-        let was = self.halves.state(lower);
-        self.halves.set_state(lower, State::Out);
+        let was = self.members.state(lower);
+        self.members.set_state(lower, State::Out);
         self.counts.lost.set(self.counts.lost.get() + 1);
         if was == State::InSync {
             self.change_sync(self.in_sync());
         }
-        let left = self.halves.count(State::InSync);
+        let left = self.members.count(State::InSync);
         self.log_event(
             Level::Error,
             lower,
@@ -411,8 +411,8 @@ impl Mirror {
         superblock.sequence = sequence;
         self.intent.leaving(&superblock.dirty);
         let at = superblock.at();
-        let writes = self.halves.written().into_iter().map(|lower| {
-            let member = self.halves.get(lower).member.expect("a member that takes writes has a number");
+        let writes = self.members.written().into_iter().map(|lower| {
+            let member = self.members.get(lower).number.expect("a member that takes writes has a number");
             let buf = Buf::from_bytes(&self.pool, &superblock.encode(member));
             self.send(below, lower, Bio::write(at, buf).fua().tagged(METADATA), self.config.tries)
         });

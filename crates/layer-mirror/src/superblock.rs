@@ -108,7 +108,7 @@ impl Superblock {
 
     /// The bytes of member `member`'s superblock.
     pub fn encode(&self, member: u16) -> Vec<u8> {
-        seal(&OnHalf { superblock: self.clone(), member })
+        seal(&OnMember { superblock: self.clone(), member })
     }
 
     /// First byte of the slot that this superblock goes to.
@@ -121,7 +121,7 @@ impl Superblock {
     /// # Errors
     /// [`SuperblockError`].
     pub fn decode(bytes: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
-        unseal(bytes).and_then(OnHalf::opened)
+        unseal(bytes).and_then(OnMember::opened)
     }
 
     /// The superblock of a member, and the number of that member, given its first 8 KiB.
@@ -129,7 +129,7 @@ impl Superblock {
     /// # Errors
     /// [`SuperblockError`]. A damaged slot counts only where the other one does not help.
     pub fn newest(start: &[u8]) -> Result<(Superblock, u16), SuperblockError> {
-        newest(&[slots(start)]).and_then(OnHalf::opened)
+        newest(&[slots(start)]).and_then(OnMember::opened)
     }
 
     /// Whether no superblock but the first one was ever written to all members, so that no write was answered yet.
@@ -145,18 +145,18 @@ pub fn all_of(members: u16) -> u16 {
 
 /// A superblock as it lies on one member.
 #[derive(PartialEq, Eq, Debug)]
-struct OnHalf {
+struct OnMember {
     superblock: Superblock,
     member: u16,
 }
 
-impl OnHalf {
-    fn opened(found: Newest<OnHalf>) -> Result<(Superblock, u16), SuperblockError> {
+impl OnMember {
+    fn opened(found: Newest<OnMember>) -> Result<(Superblock, u16), SuperblockError> {
         found.writable().map(|found| (found.superblock, found.member))
     }
 }
 
-impl esker_framing::Superblock for OnHalf {
+impl esker_framing::Superblock for OnMember {
     const MAGIC: [u8; 8] = esker_layer_kit::media::MIRROR;
     const VERSION: u16 = 2;
     const KNOWN: Features = Features::NONE;
@@ -187,7 +187,7 @@ impl esker_framing::Superblock for OnHalf {
         body.as_bytes().to_vec()
     }
 
-    fn decode_body(header: &Header, body: &[u8]) -> Result<OnHalf, &'static str> {
+    fn decode_body(header: &Header, body: &[u8]) -> Result<OnMember, &'static str> {
         let body = Body::read_from_bytes(body).map_err(|_| "length")?;
         check(header, &body)?;
         let superblock = Superblock {
@@ -202,7 +202,7 @@ impl esker_framing::Superblock for OnHalf {
             past: body.past.map(U64::get),
             dirty: Bits::read(&body.bits, body.data.get().div_ceil(body.region.get()) as usize),
         };
-        Ok(OnHalf { superblock, member: body.member.get() })
+        Ok(OnMember { superblock, member: body.member.get() })
     }
 }
 

@@ -96,12 +96,12 @@ fn stat(vol: &Export, name: &str) -> f64 {
 }
 
 /// What one member holds of the data.
-async fn half(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
+async fn member(vol: &Export, name: &str, at: u64, len: usize) -> Vec<u8> {
     read(&vol.stack().device(name).unwrap(), DATA_START + at, len).await
 }
 
 async fn check_equal(vol: &Export, len: usize) {
-    assert!(half(vol, "a", 0, len).await == half(vol, "b", 0, len).await, "the members differ");
+    assert!(member(vol, "a", 0, len).await == member(vol, "b", 0, len).await, "the members differ");
 }
 
 async fn until(vol: &Export, name: &str, value: f64) {
@@ -122,7 +122,7 @@ fn a_mirror_conforms() {
 }
 
 #[test]
-fn every_write_is_on_both_halves_and_a_new_mirror_is_made_equal() {
+fn every_write_is_on_both_members_and_a_new_mirror_is_made_equal() {
     with(&format!("{TWO} vol = mirror region=4KiB on a, b"), async |vol| {
         let (a, b) = (vol.stack().device("a").unwrap(), vol.stack().device("b").unwrap());
         write(&b, DATA_START + 100 * 512, &[7; 512]).await;
@@ -187,7 +187,7 @@ fn readings(vol: &Export) -> (u64, u64) {
 }
 
 #[test]
-fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
+fn a_failed_member_is_not_read_and_a_failed_read_goes_elsewhere() {
     let text = "a = memory size=256KiB; b = memory size=256KiB; e = error ops=read probability=1 start=8KiB on a; \
         vol = mirror initial=assume-clean on e, b";
     with(text, async |vol| {
@@ -198,7 +198,7 @@ fn a_failed_half_is_not_read_and_a_failed_read_goes_elsewhere() {
 }
 
 #[test]
-fn what_one_half_cannot_read_is_written_to_it_again() {
+fn what_one_member_cannot_read_is_written_to_it_again() {
     with(
         "a = latent size=256KiB; b = memory size=256KiB; vol = mirror initial=assume-clean clean_after=1ms on a, b",
         async |vol| {
@@ -207,17 +207,17 @@ fn what_one_half_cannot_read_is_written_to_it_again() {
             }
             assert_eq!((stat(&vol, "reads_redirected"), stat(&vol, "members_in_sync")), (2.0, 2.0));
             until(&vol, "repaired_bytes", 16384.0).await;
-            assert_eq!(half(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
+            assert_eq!(member(&vol, "a", 0, 64 << 10).await, [0; 64 << 10], "all of it can be read now");
             check_equal(&vol, 240 << 10).await;
         },
     );
 }
 
 /// Errors of a member can be switched on and off by inserting and removing a layer.
-async fn pull(vol: &Export, half: &str) {
+async fn pull(vol: &Export, member: &str) {
     let spec = Spec::parse("pull", "x = memory size=4KiB; gone = error probability=1 on x").unwrap();
     let layer = spec.device("gone").unwrap().clone();
-    vol.stack().insert(layer, half, Nanos::secs(1)).await.unwrap_or_else(|e| panic!("{e}"));
+    vol.stack().insert(layer, member, Nanos::secs(1)).await.unwrap_or_else(|e| panic!("{e}"));
 }
 
 async fn push_back(vol: &Export) {
@@ -225,7 +225,7 @@ async fn push_back(vol: &Export) {
 }
 
 #[test]
-fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
+fn a_member_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
     with(
         &format!("{TWO} vol = mirror region=4KiB initial=assume-clean rescan=10ms clean_after=5ms on a, b"),
         async |vol| {
@@ -257,7 +257,7 @@ fn a_half_that_was_pulled_and_returns_gets_what_it_lacks_under_load() {
 /// Copying takes so long that writes come while each region is on its way to the member that returns, where a later
 /// write may overtake an earlier one.
 #[test]
-fn what_is_written_while_it_is_copied_is_on_both_halves() {
+fn what_is_written_while_it_is_copied_is_on_both_members() {
     let text = "a = memory size=256KiB; s = delay read=5ms on a; t = memory size=256KiB; \
         b = delay write=10us jitter=1ms on t; vol = mirror region=4KiB initial=assume-clean rescan=10ms on s, b";
     with(text, async |vol| {
@@ -278,7 +278,7 @@ fn what_is_written_while_it_is_copied_is_on_both_halves() {
 }
 
 #[test]
-fn the_last_half_in_sync_is_never_given_up() {
+fn the_last_member_in_sync_is_never_given_up() {
     with(&format!("{TWO} vol = mirror initial=assume-clean rescan=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
@@ -306,7 +306,7 @@ fn a_stack_that_is_stopped_while_its_mirror_is_being_opened_waits_for_it() {
 }
 
 #[test]
-fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
+fn a_stack_that_is_closed_leaves_members_with_nothing_to_copy() {
     with(&format!("{TWO} vol = mirror region=4KiB initial=assume-clean clean_after=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 8192]).await;
         assert_eq!(stat(&vol, "dirty_regions"), 2.0);
@@ -316,7 +316,7 @@ fn a_stack_that_is_closed_leaves_halves_with_nothing_to_copy() {
 }
 
 #[test]
-fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
+fn the_superblocks_tell_of_a_member_before_a_write_that_it_lacks_is_answered() {
     with(&format!("{TWO} vol = mirror initial=assume-clean rescan=1h on a, b"), async |vol| {
         write(&vol, 0, &[1; 512]).await;
         let in_sync = async || {
@@ -332,7 +332,7 @@ fn the_superblocks_tell_of_a_half_before_a_write_that_it_lacks_is_answered() {
 }
 
 #[test]
-fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
+fn after_a_crash_only_one_member_is_read_where_they_may_differ() {
     // The members of a new mirror may differ everywhere, as those of any mirror where writes were under way. The slow
     // first member keeps the copying waiting: for 10 ms it is asked for holes, for 10 ms it is read.
     let text = "x = memory size=256KiB; a = delay read=10ms on x; b = memory size=256KiB; \
@@ -351,7 +351,7 @@ fn after_a_crash_only_one_half_is_read_where_they_may_differ() {
 }
 
 #[test]
-fn a_flush_reaches_all_halves() {
+fn a_flush_reaches_all_members() {
     let text = "a = memory size=256KiB; b = memory size=256KiB; x = stats on a; y = stats on b; \
         vol = mirror initial=assume-clean clean_after=1h on x, y";
     with(text, async |vol| {

@@ -8,8 +8,8 @@ use esker_framing::SuperblockError;
 
 use crate::format::{AREA_START, Content, Record};
 use crate::log::enter;
+use crate::log_scan::{Damage, Replay};
 use crate::map::Map;
-use crate::replay::{Damage, Replay};
 use crate::superblock::Superblock;
 
 /// Bytes read at once.

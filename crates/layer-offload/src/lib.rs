@@ -1,11 +1,11 @@
 //! `offload`: while a device should rest, what is written to it goes into a log on another one, and home again later.
 //!
-//! Invariant: a byte whose newest content is not in the log has no record in it; nothing is answered before a restart
+//! Invariant: a byte whose newest content is not in the log has no record in it; answers no write before a restart
 //! would find it as the medium promises. So replaying the log never brings back what was overwritten.
 //!
-//! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`replay`] (from bytes to records),
+//! Reading order: [`superblock`] (where the log begins), [`format`] (records), [`log_scan`] (from bytes to records),
 //! [`map`] (where the newest bytes are), [`log`] (the log in memory), `open`, `run` (requests), `append` (into the
-//! log), `reclaim` (home again), [`check`].
+//! log), `write_back` (home again), [`check`].
 
 #![forbid(unsafe_code)]
 
@@ -13,14 +13,15 @@ mod append;
 pub mod check;
 pub mod format;
 pub mod log;
+pub mod log_scan;
 pub mod map;
 mod open;
-mod reclaim;
-pub mod replay;
 mod run;
+mod statistics;
 pub mod superblock;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 use std::rc::Rc;
 
@@ -67,6 +68,7 @@ pub static KIND: Kind = Kind {
     transparent: false,
     cost: Nanos(300),
     check: Some(check::MEDIA),
+    stats: statistics::ALL,
     ..Kind::layer("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
 };
 
@@ -156,8 +158,8 @@ impl Stateful for Offload {
         Ok(Rc::new(Offload::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        vec![("offload", Box::pin(reclaim::run(self.clone(), station.clone())))]
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        vec![("offload", Box::pin(write_back::run(self.clone(), handle.clone())))]
     }
 
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {

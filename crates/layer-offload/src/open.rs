@@ -10,8 +10,8 @@ use esker_rt::sync::{Credits, Notify};
 
 use crate::format::{AREA_START, Record};
 use crate::log::{Log, enter};
+use crate::log_scan::Replay;
 use crate::map::Map;
-use crate::replay::Replay;
 use crate::run::{Counts, Offload, mover};
 use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};

@@ -22,8 +22,8 @@ use crate::map::{Map, Piece, Where};
 use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
 
-/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that no request reads a place
-/// in the log whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`,
+/// A volume in use. Reads hold shared claims on their ranges and changes exclusive ones, so that no request reads a
+/// place in the log whose record is overwritten meanwhile. Lock order: `reclaim_turn`, claims, `fence_turn`,
 /// `superblock_turn`.
 pub struct Offload {
     pub(crate) config: Config,

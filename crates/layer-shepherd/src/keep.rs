@@ -15,19 +15,19 @@ const CHUNK: u64 = 256 << 10;
 /// that is asked for too soon, leaves the reactor and the device to others.
 const PAUSE_MIN: Nanos = Nanos::millis(1);
 
-/// Writes anew what waits for that, until the layer leaves its stack. A table that cannot be written ends it not: most blocks need no
-/// spare.
-pub(crate) async fn refresh(shepherd: Rc<Shepherd>, station: LayerHandle) {
+/// Writes anew what waits for that, until the layer leaves its stack. A table that cannot be written ends it not: most
+/// blocks need no spare.
+pub(crate) async fn refresh(shepherd: Rc<Shepherd>, handle: LayerHandle) {
     let due = || shepherd.to_refresh.borrow_mut().pop_front().map(|range| (Nanos::ZERO, range));
     let work = async |job: WorkPermit, range| {
         shepherd.refresh(&Io::new(&shepherd.rt, &shepherd.pool, job.below().clone()), range).await;
         Then::Again
     };
-    shepherd.refreshes.run((&shepherd.rt, None), &station, due, work).await;
+    shepherd.refreshes.run((&shepherd.rt, None), &handle, due, work).await;
 }
 
 /// Reads everything once in so long, until the layer leaves its stack.
-pub(crate) async fn scrub(shepherd: Rc<Shepherd>, station: LayerHandle) {
+pub(crate) async fn scrub(shepherd: Rc<Shepherd>, handle: LayerHandle) {
     let config = &shepherd.config;
     let chunk = CHUNK.min(u64::from(config.lower.transfer_max)) / config.block * config.block;
     let pause = Nanos((u128::from(config.scrub.0) * u128::from(chunk) / u128::from(config.size)) as u64).max(PAUSE_MIN);
@@ -43,5 +43,5 @@ pub(crate) async fn scrub(shepherd: Rc<Shepherd>, station: LayerHandle) {
         at = (at + len) % config.size;
         Then::Again
     };
-    shepherd.scrubs.run((&shepherd.rt, None), &station, due, work).await;
+    shepherd.scrubs.run((&shepherd.rt, None), &handle, due, work).await;
 }

@@ -1,8 +1,7 @@
-//! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare blocks (I/O
-//! shepherding).
+//! `shepherd`: what a device cannot read or write at once is tried again, written anew, and in the end moved to spare
+//! blocks (I/O shepherding).
 //!
-//! Invariant: a moved block is on its spare, durably, before anybody is led there; a flush that failed is never tried
-//! again.
+//! Invariant: redirects a request only to a durable spare; never retries a failed flush.
 //!
 //! Reading order: [`table`] (which blocks lie where), `run` (requests), `keep` (work in the background).
 
@@ -10,6 +9,7 @@
 
 mod keep;
 mod run;
+mod statistics;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -49,6 +49,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Tables,
     transparent: false,
     cost: Nanos(150),
+    stats: statistics::ALL,
     ..Kind::layer("shepherd", "Retries failed requests and moves bad blocks to spare blocks.", PARAMS, build)
 };
 
@@ -126,9 +127,9 @@ impl Stateful for Shepherd {
         Ok(Rc::new(Shepherd::restore(config, &io).await?))
     }
 
-    fn tasks(self: &Rc<Self>, station: &LayerHandle) -> Vec<Task> {
-        let refresh = keep::refresh(self.clone(), station.clone());
-        let scrub = keep::scrub(self.clone(), station.clone());
+    fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
+        let refresh = keep::refresh(self.clone(), handle.clone());
+        let scrub = keep::scrub(self.clone(), handle.clone());
         vec![("shepherd", Box::pin(refresh)), ("scrub", Box::pin(scrub))]
     }
 

@@ -1,6 +1,7 @@
 //! Which blocks were moved: for each spare block one word, in memory that survives.
 //!
-//! A word is 0 (free), the number of the block that lies there plus one, or [`BAD`]. Byte rows and trust: the format's page.
+//! A word is 0 (free), the number of the block that lies there plus one, or [`BAD`]. Byte rows and trust: the format's
+//! page.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +52,8 @@ impl Table {
         self.words.iter().position(|word| *word == 0).map(|spare| spare as u64)
     }
 
-    /// The word of a spare, and its change: a block lies there, or the spare is bad. What held the block before is bad too.
-    /// Words that have changed.
+    /// The word of a spare, and its change: a block lies there, or the spare is bad. What held the block before is bad
+    /// too. Words that have changed.
     pub fn set(&mut self, spare: u64, block: Option<u64>) -> Vec<(u64, u64)> {
         let mut changed = Vec::new();
         if let Some(old) = block.and_then(|block| self.moved.insert(block, spare)) {

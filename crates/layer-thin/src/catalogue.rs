@@ -199,8 +199,8 @@ pub fn is_sound_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fine)
 }
 
-/// All entries, by the block of the catalogue that they are in. What is asked of it and what changes it takes as long with many
-/// of them as with few.
+/// All entries, by the block of the catalogue that they are in. What is asked of it and what changes it takes as long
+/// with many of them as with few.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalogue {
     entries: BTreeMap<u64, Entry>,
@@ -302,7 +302,8 @@ impl Catalogue {
         self.free_places.first(1)
     }
 
-    /// Room for a volume of `blocks` of `block` bytes: its first block and its blocks. None if the logical space is given out.
+    /// Room for a volume of `blocks` of `block` bytes: its first block and its blocks. None if the logical space is
+    /// given out.
     pub fn room(&self, blocks: u64, block: u32) -> Option<(u64, u64)> {
         let capacity = blocks.checked_next_power_of_two()?.max(CAPACITY_MIN / u64::from(block));
         Some((self.free_blocks.first(capacity)?, capacity))

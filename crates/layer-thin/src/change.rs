@@ -51,7 +51,8 @@ impl<V: Remap> Manager<V> {
         Ok(())
     }
 
-    /// Remaps ranges: together and durably. Writes that were answered before, or are on their way, come before it in the log.
+    /// Remaps ranges: together and durably. Writes that were answered before, or are on their way, come before it in
+    /// the log.
     pub(super) async fn vector(&self, below: &Below, ranges: Vec<RangeOp>) -> Result<(), ManageError> {
         self.submit(below, Bio::ranges(ranges)).await
     }

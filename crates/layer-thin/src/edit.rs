@@ -1,5 +1,5 @@
-//! Changes of the catalogue by one order. They are made in place, so that an order costs what it changes and not what there is,
-//! and are undone unless they are kept.
+//! Changes of the catalogue by one order. They are made in place, so that an order costs what it changes and not what
+//! there is, and are undone unless they are kept.
 
 use std::cell::RefCell;
 

@@ -1,9 +1,9 @@
 //! Thin volumes: named volumes in the logical space of one device, with snapshots and writable clones.
 //!
 //! Each volume has room of its own in the logical space, far more than it needs; a snapshot is a clone of a range, a
-//! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range vector as
-//! the volumes themselves: there is no state in between. The device below is whatever can [`Remap`]. Upper ports ([`ports`])
-//! are named in the stack text.
+//! deletion is a deletion of one. Which volume lies where is in the [`catalogue`], which changes in the same range
+//! vector as the volumes themselves: there is no state in between. The device below is whatever can [`Remap`]. Upper
+//! ports ([`ports`]) are named in the stack text.
 //!
 //! One order of an operator is carried out at a time; requests go on meanwhile, and see a vector as a whole.
 //!
@@ -131,8 +131,8 @@ pub struct Manager<V> {
 }
 
 impl<V: Remap> Manager<V> {
-    /// Reads the catalogue, or makes one if the volume is empty, and opens the ports. A port that cannot be opened refuses
-    /// everything; the others work.
+    /// Reads the catalogue, or makes one if the volume is empty, and opens the ports. A port that cannot be opened
+    /// refuses everything; the others work.
     ///
     /// # Errors
     /// A damaged or foreign catalogue, and what the device below answers.

@@ -161,13 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn every_order_of_the_list_is_known_and_stands_on_the_page() {
-        let page = include_str!("../../../docs/reference/kinds/thin.md");
+    fn every_order_of_the_list_is_known() {
         for info in ALL {
             let words = info.to_string().replace("SIZE", "1MiB").replace(['[', ']'], "").replace("...", "");
             assert!(order(&words).is_ok(), "{words}");
-            let row = format!("| `{info}` | {} |", info.doc);
-            assert!(page.contains(&row), "docs/reference/kinds/thin.md lacks: {row}");
         }
     }
 

@@ -15,8 +15,8 @@ pub const LOGICAL_BLOCKS: u64 = 1 << 48;
 pub(crate) const METADATA: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
 
-/// A device with [`LOGICAL_BLOCKS`] whose mapping changes by range vectors: each takes effect as a whole or not at all, and is
-/// durable when it is answered.
+/// A device with [`LOGICAL_BLOCKS`] whose mapping changes by range vectors: each takes effect as a whole or not at all,
+/// and is durable when it is answered.
 pub trait Remap: 'static {
     /// Its name in the stack.
     fn name(&self) -> &str;

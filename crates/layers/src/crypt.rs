@@ -10,7 +10,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, Step, Support,
+    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step, Support,
 };
 use esker_rt::{Level, Rt};
 use esker_sys::key_memory::wipe_stack;
@@ -27,6 +27,11 @@ const PARAMS: &[Param] = &[
 /// Zeroes, holes and copies below would not be zeroes and copies above: `emulate`, above this layer, makes them.
 const PASSES: OpSet = OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Extents]);
 
+const STATS: &[StatInfo] = &[
+    StatInfo::of("encrypted_bytes", "Bytes that were encrypted."),
+    StatInfo::of("decrypted_bytes", "Bytes that were decrypted."),
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
     passes: PASSES,
@@ -36,6 +41,7 @@ pub static KIND: Kind = Kind {
     medium: esker_block::Medium::Arranged,
     transparent: false,
     cost: Nanos(50),
+    stats: STATS,
     ..Kind::layer("crypt", "Encrypts the data below (AES-XTS).", PARAMS, build)
 };
 

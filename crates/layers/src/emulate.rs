@@ -10,7 +10,7 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, Param, ParamType, RangeOp, Reply, Role, Stat, Step, Support, flight,
+    OpKind, Param, ParamType, RangeOp, Reply, Role, Stat, StatInfo, Step, Support, flight,
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -25,12 +25,15 @@ const PARAMS: &[Param] = &[
 
 const REMAPS: [OpKind; 3] = [OpKind::Clone, OpKind::Move, OpKind::Delete];
 
+const STATS: &[StatInfo] = &[StatInfo::of("copied_bytes", "Bytes that were copied in place of clones and moves.")];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
     role: Role::Modifier,
     durability: Durability::Weakens,
     transparent: false,
     cost: Nanos(50),
+    stats: STATS,
     ..Kind::layer(
         "emulate",
         "Clones, moves, deletes and zeroes by copying where the device below cannot.",

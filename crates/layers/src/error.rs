@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use esker_base::{ByteRange, Stream};
 use esker_block::{
     Bio, BioError, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, OpSet, Param, ParamType, RangeOp,
-    Role, Routes, Stat, Step,
+    Role, Routes, Stat, StatInfo, Step,
 };
 
 const PARAMS: &[Param] = &[
@@ -22,10 +22,14 @@ const PARAMS: &[Param] = &[
     Param::with_default("armed", ParamType::Flag, "true", "Whether the layer fails requests at all."),
 ];
 
+const STATS: &[StatInfo] =
+    &[StatInfo::of("matched", "Requests that matched."), StatInfo::of("failed", "Requests that failed.")];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::FORWARD,
+    stats: STATS,
     ..Kind::layer("error", "Fails chosen requests.", PARAMS, build)
 };
 

@@ -23,8 +23,8 @@ struct Rate {
     payload: Bucket,
 }
 
-/// A token bucket as a schedule (the generic cell rate algorithm, ITU-T I.371 annex A): tokens are time, and a request may
-/// overdraw the bucket, so that one larger than the burst still goes.
+/// A token bucket as a schedule (the generic cell rate algorithm, ITU-T I.371 annex A): tokens are time, and a request
+/// may overdraw the bucket, so that one larger than the burst still goes.
 struct Bucket {
     burst: Nanos,
     /// When all that was let through so far will have been paid for.

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use esker_base::{Nanos, Time};
-use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, Param, ParamType, Stat, Step};
+use esker_block::{
+    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Op, Param, ParamType, Stat, StatInfo, Step,
+};
 use esker_rt::real::Kernel;
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
@@ -27,9 +29,19 @@ const PARAMS: &[Param] = &[
     ),
 ];
 
+const STATS: &[StatInfo] = &[
+    StatInfo::of("records", "Requests that were recorded."),
+    StatInfo::of("unrecorded", "Requests that a trace cannot hold: range vectors and extent queries."),
+    StatInfo::of("backlog_bytes", "Bytes of the trace that wait for the file."),
+    StatInfo::of("is_failed", "1 after the file could not be written, with which recording ends; else 0."),
+];
+
 /// The manifest.
-pub static KIND: Kind =
-    Kind { cost: Nanos(350), ..Kind::layer("tap", "Records the requests that pass as a block trace.", PARAMS, build) };
+pub static KIND: Kind = Kind {
+    cost: Nanos(350),
+    stats: STATS,
+    ..Kind::layer("tap", "Records the requests that pass as a block trace.", PARAMS, build)
+};
 
 /// CPU time that handing a buffer to the file is charged with in virtual time.
 const WRITE_COST: Nanos = Nanos::micros(50);

@@ -8,7 +8,7 @@ use esker_base::Nanos;
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Ends, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, OpSet, Role,
-    Routes, Stat, Step,
+    Routes, Stat, StatInfo, Step,
 };
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
@@ -19,6 +19,11 @@ use crate::part_of;
 const PASSES: OpSet =
     OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
 
+const STATS: &[StatInfo] = &[
+    StatInfo::of("verified_bytes", "Bytes that were read back."),
+    StatInfo::of("corrupt_writes", "Writes that read back as other bytes."),
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
     passes: PASSES,
@@ -28,6 +33,7 @@ pub static KIND: Kind = Kind {
     needs_bytes: true,
     transparent: true,
     cost: Nanos(100),
+    stats: STATS,
     ..Kind::layer("verify", "Reads each write back and compares.", &[], build)
 };
 

@@ -2,8 +2,8 @@
 //!
 //! Invariant: knows no system that it measures, and reads nothing but what it is given.
 //!
-//! Names and units follow the conventions of Prometheus: base units, which end a family's name, and counters that end in
-//! `_total`.
+//! Names and units follow the conventions of Prometheus: base units, which end a family's name, and counters that end
+//! in `_total`.
 
 #![forbid(unsafe_code)]
 

@@ -8,12 +8,12 @@ use esker_trace_block::{Op, Record, Speed};
 
 use crate::candidate::Candidate;
 use crate::error::PredictError;
+use crate::input::{Reel, Trace};
 use crate::load::Load;
 use crate::measure::Latencies;
 use crate::plan::Watch;
+use crate::play::{Built, Play, Played};
 use crate::player::Bounds;
-use crate::replay::{Built, Play, Played};
-use crate::trace::{Reel, Trace};
 use crate::world::World;
 
 /// The volume that is played on, in every spec of this module.

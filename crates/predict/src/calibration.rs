@@ -1,8 +1,8 @@
 //! What a machine's CPU and devices take: measured by `esker calibrate`, charged in virtual time.
 //!
-//! Reading order: [`Calibration`] (the file), [`times`] (service times of a device, by operation, length and requests in
-//! flight), [`twin`] (a stack text with measured devices and costs in place of real ones), `measured` and `cpu` (the two
-//! kinds that a twin is made of).
+//! Reading order: [`Calibration`] (the file), [`times`] (service times of a device, by operation, length and requests
+//! in flight), [`twin`] (a stack text with measured devices and costs in place of real ones), `measured` and `cpu` (the
+//! two kinds that a twin is made of).
 
 mod cpu;
 mod measured;

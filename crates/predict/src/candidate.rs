@@ -95,8 +95,8 @@ fn product(kind: &str, profile: &str) -> String {
 }
 
 impl Candidate {
-    /// One disk, a smaller one, a stripe of four, one solid-state drive on SATA and one on NVMe, each with a volume for every
-    /// export. Where one device is too small for all volumes, as many as are needed are joined.
+    /// One disk, a smaller one, a stripe of four, one solid-state drive on SATA and one on NVMe, each with a volume for
+    /// every export. Where one device is too small for all volumes, as many as are needed are joined.
     ///
     /// # Errors
     /// A trace that reaches further than 64 drives hold, unless requests may be moved inside.

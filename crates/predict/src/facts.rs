@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::PredictError;
 use crate::feed::{Clock, RecordIter, Repeats};
-use crate::trace::Trace;
+use crate::input::Trace;
 
 /// Requests that repeat range and operation of one this short before are counted.
 pub const REPEAT_WINDOW: Nanos = Nanos::millis(1);

@@ -16,7 +16,8 @@ const REMEMBERED_MAX: usize = 4096;
 /// Recorded times in steps of this or more are no times of single requests.
 const COARSE: Nanos = Nanos::secs(1);
 
-/// Requests of one instant that are spread over a step of a coarse clock; those beyond come together with the next ones.
+/// Requests of one instant that are spread over a step of a coarse clock; those beyond come together with the next
+/// ones.
 const SPREAD_MAX: usize = 1 << 18;
 
 /// How much of each trace is played, in recorded time.

@@ -26,8 +26,8 @@ const NEAR: f64 = 1.1;
 pub(crate) const PROBES_MAX: u64 = 10;
 
 impl Headroom {
-    /// Looks for the multiple of the load up to which `bears` holds; at 1 it does if `bears_one`. First in large steps, up to
-    /// `most` at most, then by halving.
+    /// Looks for the multiple of the load up to which `bears` holds; at 1 it does if `bears_one`. First in large steps,
+    /// up to `most` at most, then by halving.
     ///
     /// # Errors
     /// Those of `bears`, which plays a multiple of the load.

@@ -1,5 +1,5 @@
-//! How far predictions were from the truth, for each class of devices. The table is a file of this crate; each row names
-//! the command that measures it.
+//! How far predictions were from the truth, for each class of devices. The table is a file of this crate; each row
+//! names the command that measures it.
 
 use std::sync::LazyLock;
 
@@ -49,8 +49,8 @@ pub fn frozen(experiment: &str) -> Option<Frozen> {
 
 static ROWS: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).expect("the table is tested"));
 
-/// What is known of the devices at the bottom of a stack, once for each class: the mean and the largest of the relative errors
-/// of throughput, median and 99th percentile.
+/// What is known of the devices at the bottom of a stack, once for each class: the mean and the largest of the relative
+/// errors of throughput, median and 99th percentile.
 pub(crate) fn of(spec: &Spec) -> Vec<KnownError> {
     let has = |row: &&Row| spec.devices.iter().any(|device| device.on.is_empty() && row.kinds.contains(&device.kind));
     ROWS.known.iter().filter(has).map(|row| row.error.clone()).collect()

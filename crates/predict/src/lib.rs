@@ -1,15 +1,16 @@
 //! Predicts in virtual time which of several stacks serves block traces best, says why, and reports it.
 //!
 //! Each candidate stack is built in a virtual world of its own and the traces are played against its exports, at their
-//! recorded times (open loop) or each request after an answer (closed loop). The code under the requests is the code that
-//! serves them in the real world; the same player plays there, so that a prediction can be held against the truth.
+//! recorded times (open loop) or each request after an answer (closed loop). The code under the requests is the code
+//! that serves them in the real world; the same player plays there, so that a prediction can be held against the truth.
 //!
-//! Invariant: touches no file or thread and reads no clock but `Rt`'s; one plan gives the same comparison, byte for byte,
-//! on every machine.
+//! Invariant: touches no file or thread and reads no clock but `Rt`'s; one plan gives the same comparison, byte for
+//! byte, on every machine.
 //!
-//! Reading order: [`trace`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
-//! whole run), `replay` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
-//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`bench`] (a real stack for those who measure it),
+//! Reading order: [`input`] (what is played), [`load`] (how requests come), [`candidate`] (against what), [`plan`] (the
+//! whole run), `play` (one candidate) in its `world` with its `player`, `measure` and [`outcome`] (what is counted),
+//! `speed` (how fast), [`calibration`] (what CPU and devices take) and [`bench`] (a real stack for those who measure
+//! it),
 //! [`verdict`] (which is best and why) with `pareto`, [`known_error`] and [`against`], [`deploy`] (the best one over files),
 //! [`report`] (for people).
 
@@ -25,20 +26,20 @@ mod error;
 pub mod facts;
 pub mod feed;
 mod headroom;
+pub mod input;
 pub mod known_error;
 pub mod load;
 mod measure;
 pub mod outcome;
 mod pareto;
 pub mod plan;
+mod play;
 mod player;
 mod product;
-mod replay;
 pub mod report;
 mod speed;
 #[cfg(test)]
 mod tests;
-pub mod trace;
 pub mod verdict;
 mod world;
 
@@ -49,11 +50,11 @@ pub use error::PredictError;
 pub use facts::Facts;
 pub use feed::Limit;
 pub use headroom::Headroom;
+pub use input::Trace;
 pub use load::Load;
 pub use measure::Latencies;
 pub use outcome::{CandidateRun, Comparison};
 pub use plan::{ComparisonPlan, Prepared, Watch};
 pub use product::Product;
 pub use speed::{SpeedChoice, SpeedFound};
-pub use trace::Trace;
 pub use verdict::Verdict;

@@ -136,8 +136,8 @@ pub struct CandidateRun {
     pub inflight_max: u64,
     /// Requests that were simulated for this run and for the search of its headroom.
     pub played: u64,
-    /// Why the stack counts as overloaded, if it does. Of a run that was cut off, all other figures are of the requests until
-    /// then.
+    /// Why the stack counts as overloaded, if it does. Of a run that was cut off, all other figures are of the requests
+    /// until then.
     pub saturated: Option<String>,
     /// How many times the load it bears within the target; `None` in closed loop, or if that was not asked for.
     pub headroom: Option<Headroom>,

@@ -2,7 +2,8 @@
 
 use crate::outcome::CandidateRun;
 
-/// Price, 99th percentile, time per request and energy per request: less is better. What is unknown counts as the worst.
+/// Price, 99th percentile, time per request and energy per request: less is better. What is unknown counts as the
+/// worst.
 fn figures(run: &CandidateRun) -> [f64; 4] {
     let per_request = |x: f64| x / run.all.requests.max(1) as f64;
     [

@@ -13,13 +13,13 @@ use crate::error::PredictError;
 use crate::facts::Facts;
 use crate::feed::Limit;
 use crate::headroom::{self, Headroom};
+use crate::input::{Loaded, Reel, Trace};
 use crate::load::Load;
 use crate::outcome::{CalibrationUsed, CandidateRun, Comparison, WRITTEN_BY};
 use crate::pareto;
+use crate::play::Play;
 use crate::player::Bounds;
-use crate::replay::Play;
 use crate::speed::{SpeedChoice, SpeedFound};
-use crate::trace::{Loaded, Reel, Trace};
 use crate::verdict::{self, Verdict};
 
 /// Is told what is being worked on and how many more requests are behind it. May be called from several threads.
@@ -291,7 +291,8 @@ impl Prepared {
         Ok(Headroom { requests: is_long.then_some(share), ..found })
     }
 
-    /// Builds every candidate once in virtual time, so that one that cannot be built is refused before others are played.
+    /// Builds every candidate once in virtual time, so that one that cannot be built is refused before others are
+    /// played.
     ///
     /// # Errors
     /// The first one that cannot be built.
@@ -299,7 +300,8 @@ impl Prepared {
         self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_built())
     }
 
-    /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is played.
+    /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is
+    /// played.
     fn check_sizes(&self, watch: &Watch) -> Result<(), PredictError> {
         if self.plan.making.wraps {
             return Ok(());
@@ -307,8 +309,8 @@ impl Prepared {
         self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_sizes())
     }
 
-    /// How fast the traces are played, and the run of candidate 0 at that speed if there was a search. Where recorded times do
-    /// not matter there is no speed.
+    /// How fast the traces are played, and the run of candidate 0 at that speed if there was a search. Where recorded
+    /// times do not matter there is no speed.
     fn found_speed(&self, watch: &Watch) -> Result<(Option<SpeedFound>, Option<CandidateRun>), PredictError> {
         if self.plan.load != Load::Open {
             return Ok((None, None));

@@ -1,8 +1,8 @@
 //! Sends the requests of traces to the exports of a stack and counts the answers. The same code plays in both worlds.
 //!
-//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. When a [`Bounds`] is
-//! exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next request
-//! after the answer to its last one, and latency counts from the sending.
+//! Open loop: a request enters when it is due, however many wait, and its latency counts from then. When a [`Bounds`]
+//! is exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next
+//! request after the answer to its last one, and latency counts from the sending.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,11 +19,11 @@ use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;
 use crate::error::PredictError;
 use crate::feed::RecordIter;
+use crate::input::STRIDE;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
 use crate::outcome::Fitted;
 use crate::plan::Watch;
-use crate::trace::STRIDE;
 
 /// The player of one run, shared by the tasks of its requests.
 pub(crate) struct Player {

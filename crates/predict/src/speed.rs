@@ -71,13 +71,13 @@ impl SpeedFound {
         Speed::new(self.factor).expect("checked when it was chosen")
     }
 
-    /// Looks for the speed at which the busy share is `target`. Busy shares grow with speed, nearly in proportion until a
-    /// device is full; so the next guess is the proportional one, kept inside what is known to be too slow and too fast.
-    /// The run at the speed that was found comes back too.
+    /// Looks for the speed at which the busy share is `target`. Busy shares grow with speed, nearly in proportion until
+    /// a device is full; so the next guess is the proportional one, kept inside what is known to be too slow and too
+    /// fast. The run at the speed that was found comes back too.
     ///
     /// # Errors
-    /// Those of `play`, which plays the traces at a factor and returns the busy share and the run; a share of `None` says
-    /// that nothing tells how busy it is.
+    /// Those of `play`, which plays the traces at a factor and returns the busy share and the run; a share of `None`
+    /// says that nothing tells how busy it is.
     pub(crate) fn search<R>(
         name: &str,
         target: f64,

@@ -1,8 +1,8 @@
 //! Which candidate is best, and why.
 //!
 //! The rule: of the candidates that keep up (not saturated, no failed request) and whose 99th percentile over all
-//! requests is at most the target, the cheapest; of equally cheap ones the fastest. If none meets the target, the one with
-//! the lowest 99th percentile among those that keep up, or among all if none does.
+//! requests is at most the target, the cheapest; of equally cheap ones the fastest. If none meets the target, the one
+//! with the lowest 99th percentile among those that keep up, or among all if none does.
 
 use esker_base::Nanos;
 use serde::Serialize;
@@ -29,8 +29,8 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges runs (at least one) by their 99th percentile against `target`; `remark` says at which load, unless it is the
-    /// recorded one.
+    /// Judges runs (at least one) by their 99th percentile against `target`; `remark` says at which load, unless it is
+    /// the recorded one.
     pub fn of(runs: &[CandidateRun], target: Nanos, remark: Option<&str>) -> Verdict {
         let winner = choose(runs, target);
         let run = &runs[winner];

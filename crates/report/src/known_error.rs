@@ -1,5 +1,5 @@
-//! How far figures of a kind were from the truth, as reports say it beside them. Which figures have which error is a table of
-//! the crate that predicts them; each row names the command that measures it.
+//! How far figures of a kind were from the truth, as reports say it beside them. Which figures have which error is a
+//! table of the crate that predicts them; each row names the command that measures it.
 
 use serde::{Deserialize, Serialize};
 

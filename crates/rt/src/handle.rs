@@ -132,9 +132,9 @@ impl Rt {
         Cpu(self.sim())
     }
 
-    /// From now on timers fire as exactly as this machine can: in the real world the last millisecond before each is spent
-    /// looking at the clock, which keeps a CPU busy. For models of devices that are paced in the real world; in virtual time
-    /// every timer is exact.
+    /// From now on timers fire as exactly as this machine can: in the real world the last millisecond before each is
+    /// spent looking at the clock, which keeps a CPU busy. For models of devices that are paced in the real world; in
+    /// virtual time every timer is exact.
     pub fn use_precise_timers(&self) {
         if let Some(real) = self.real() {
             real.use_precise_timers();
@@ -193,7 +193,8 @@ impl Rt {
         self.log_event(level, "note", &[], text);
     }
 
-    /// Sends an event to this world's log sink, if it has one. `text` says all of it in words, `fields` what it is about.
+    /// Sends an event to this world's log sink, if it has one. `text` says all of it in words, `fields` what it is
+    /// about.
     pub fn log_event(
         &self,
         level: Level,

@@ -354,8 +354,8 @@ async fn run(kernel: &Kernel, op: Op) -> (Parts, io::Result<usize>) {
     }
 }
 
-/// After what time the kernel ends accepted TCP connections whose peer has vanished without a word: a quiet peer is asked after
-/// `idle_s` seconds whether it is there, and then `probes` times, `interval_s` seconds apart.
+/// After what time the kernel ends accepted TCP connections whose peer has vanished without a word: a quiet peer is
+/// asked after `idle_s` seconds whether it is there, and then `probes` times, `interval_s` seconds apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeepAlive {
     /// Seconds until the first question.
@@ -404,8 +404,8 @@ impl Listener {
         Ok(Listener { kernel, fd: Arc::new(fd), address })
     }
 
-    /// The same; a Unix socket can be connected to by its owner alone, whatever the process' mask says, from the instant at
-    /// which its path appears.
+    /// The same; a Unix socket can be connected to by its owner alone, whatever the process' mask says, from the
+    /// instant at which its path appears.
     ///
     /// # Errors
     /// As for [`Listener::bind`].

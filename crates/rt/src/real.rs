@@ -1,8 +1,8 @@
 //! The real world: a reactor that one thread at a time enters.
 //!
-//! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two backends).
-//! Then [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter), [`fault_guard`] (mapped
-//! files that others shorten). Other system calls without a safe form stand in `esker-sys`.
+//! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
+//! backends). Then [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter),
+//! [`fault_guard`] (mapped files that others shorten). Other system calls without a safe form stand in `esker-sys`.
 
 #![allow(
     clippy::disallowed_methods,

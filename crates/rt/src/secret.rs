@@ -6,7 +6,8 @@ use std::rc::Rc;
 use esker_base::Stream;
 use esker_sys::key_memory::KeyBytes;
 
-/// Gives the secret that a reference such as `file:PATH` or `env:NAME` names, or says why not, without any of its bytes.
+/// Gives the secret that a reference such as `file:PATH` or `env:NAME` names, or says why not, without any of its
+/// bytes.
 pub type SecretSource = Box<dyn Fn(&str) -> Result<Secret, String>>;
 
 /// A key. It cannot be printed, no core dump holds it, and its memory is wiped when the last handle goes.

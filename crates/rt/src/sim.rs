@@ -1,9 +1,9 @@
 //! The virtual world: deterministic, in nanoseconds, with simulated CPUs.
 //!
-//! Rules. (a) One heap ordered by (deadline, counter). (b) Time moves only when nothing can run. (c) A task that charges
-//! CPU time runs up *debt*: its clock runs ahead of the world's, what it wakes or starts happens after the debt, and the
-//! debt occupies one of the simulated CPUs. (d) Random streams are named. (e) Every event feeds the digest.
-//! (f) A world can be stopped at any event and killed; media outlive it.
+//! Rules. (a) One heap ordered by (deadline, counter). (b) Time moves only when nothing can run. (c) A task that
+//! charges CPU time runs up *debt*: its clock runs ahead of the world's, what it wakes or starts happens after the
+//! debt, and the debt occupies one of the simulated CPUs. (d) Random streams are named. (e) Every event feeds the
+//! digest. (f) A world can be stopped at any event and killed; media outlive it.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;

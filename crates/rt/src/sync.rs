@@ -67,8 +67,8 @@ impl<T> Future for Receiver<T> {
     }
 }
 
-/// Wakes waiters. A wake-up belongs to a waiter: no other poll of its task ends its wait, and one that goes away before it
-/// saw its wake-up hands it on.
+/// Wakes waiters. A wake-up belongs to a waiter: no other poll of its task ends its wait, and one that goes away before
+/// it saw its wake-up hands it on.
 #[derive(Default)]
 pub struct Notify {
     kept: Cell<bool>,

@@ -74,8 +74,9 @@ impl HeapKey {
     }
 }
 
-/// Pending events. Cancelled ones stay in their place, are skipped, and never move time. They are removed when they come to the
-/// front, or all at once when they outnumber the others: a bound on a wait that ends early costs no memory until it is due.
+/// Pending events. Cancelled ones stay in their place, are skipped, and never move time. They are removed when they
+/// come to the front, or all at once when they outnumber the others: a bound on a wait that ends early costs no memory
+/// until it is due.
 #[derive(Default)]
 pub(crate) struct Timers {
     /// Places in ascending order.

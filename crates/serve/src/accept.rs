@@ -21,8 +21,8 @@ struct Places {
 }
 
 impl Places {
-    /// Waits for a free place, of `most`. The oldest connection that asks nothing gives way: it has lost its place at once, and ends
-    /// soon.
+    /// Waits for a free place, of `most`. The oldest connection that asks nothing gives way: it has lost its place at
+    /// once, and ends soon.
     async fn free(&self, most: usize) {
         if self.taken.borrow().len() >= most {
             let mut taken = self.taken.borrow_mut();
@@ -46,8 +46,9 @@ impl Places {
     }
 }
 
-/// Accepts connections without end, `most` at a time, and runs `converse` with each, which says in its cell while it works on
-/// an answer. When one more comes, the oldest that asks nothing ends; if all are at work, it waits. `door` names them in the log.
+/// Accepts connections without end, `most` at a time, and runs `converse` with each, which says in its cell while it
+/// works on an answer. When one more comes, the oldest that asks nothing ends; if all are at work, it waits. `door`
+/// names them in the log.
 pub(crate) async fn serve(
     rt: &Rt,
     listener: &Listener,

@@ -10,8 +10,8 @@ use esker_rt::sync::{Either, race};
 
 use crate::accept;
 use crate::command::{Command, answer};
+use crate::dispatch::perform;
 use crate::lines::Lines;
-use crate::perform::perform;
 use crate::server::Shared;
 
 /// Connections at a time; when one more comes, the oldest without a command under way ends.

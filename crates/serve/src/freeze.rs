@@ -53,18 +53,20 @@ impl Freezer {
     }
 }
 
-/// Waits until nothing is in flight, flushes everything, and lets requests go on. Gives the time for which they were held.
+/// Waits until nothing is in flight, flushes everything, and lets requests go on. Gives the time for which they were
+/// held.
 ///
 /// # Errors
-/// Requests and flushes that did not end within `patience`, and devices that could not be flushed; requests go on in either case.
+/// Requests and flushes that did not end within `patience`, and devices that could not be flushed; requests go on in
+/// either case.
 pub(crate) async fn sync(shared: &Rc<Shared>, patience: Nanos) -> Result<Nanos, Refusal> {
     let began = shared.rt.now();
     drop(shared.stack.quiesce(patience).await?);
     Ok(shared.rt.now().since(began))
 }
 
-/// The same, but requests are held until [`thaw`], or for `limit` at most. Gives the freeze's number and how long it took
-/// to begin.
+/// The same, but requests are held until [`thaw`], or for `limit` at most. Gives the freeze's number and how long it
+/// took to begin.
 ///
 /// # Errors
 /// As for [`sync`], and a stack that is frozen already.

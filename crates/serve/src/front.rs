@@ -34,7 +34,7 @@ pub trait Front {
     /// Called when an export has another size than its offer says.
     fn resized(&self, export: &str) -> LocalFuture<()>;
 
-    /// Lets its clients go: answers what is under way for as long as `patience` says, but waits for clients that cannot be
-    /// sent away, such as mounted file systems, however long they stay.
+    /// Lets its clients go: answers what is under way for as long as `patience` says, but waits for clients that cannot
+    /// be sent away, such as mounted file systems, however long they stay.
     fn stop(&self, patience: Nanos) -> LocalFuture<()>;
 }

@@ -1,4 +1,5 @@
-//! Just enough of HTTP to hand out a few pages: a request's head is read within bounds, answered, and the connection closed.
+//! Just enough of HTTP to hand out a few pages: a request's head is read within bounds, answered, and the connection
+//! closed.
 
 use std::cell::Cell;
 use std::cell::RefCell;

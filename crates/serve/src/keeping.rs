@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_stack::text::split_reference;
 use esker_stack::{DeviceSpec, Spec};
 
-/// Names of devices and layers over something that keeps what was read: today that is the page cache of files without direct
-/// I/O.
+/// Names of devices and layers over something that keeps what was read: today that is the page cache of files without
+/// direct I/O.
 pub(crate) fn keeping_reads(spec: &Spec) -> BTreeSet<&str> {
     let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for device in &spec.devices {

@@ -4,10 +4,11 @@
 //! control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it. A stop answers every request that
 //! was accepted, flushes every device before it reports success, and ends within its patience.
 //!
-//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the control socket
-//! understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections), `perform` (what they
-//! ask, done), `freeze`, `sizes`, [`status`] (what is told), [`metrics`] and [`http`] (the same for Prometheus),
-//! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`view`] (what changed between two statuses), [`log`] (events as lines).
+//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the
+//! control socket understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections),
+//! `dispatch` (what they ask, done), `freeze`, `sizes`, [`status`] (what is told), [`metrics`] and [`http`] (the same
+//! for Prometheus),
+//! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`rates`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod accept;
 pub mod attach;
 pub mod command;
 mod console;
+mod dispatch;
 mod freeze;
 pub mod front;
 pub mod http;
@@ -22,24 +24,23 @@ mod keeping;
 pub mod lines;
 pub mod log;
 pub mod metrics;
-mod perform;
+pub mod rates;
 pub mod refusal;
 pub mod server;
 mod sizes;
 pub mod status;
 mod stop;
 pub mod vhost;
-pub mod view;
 
 pub use attach::{AttachFront, AttachFrontError};
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
+pub use rates::View;
 pub use refusal::Refusal;
 pub use server::{Config, Ready, ServeError, Served, Unusable};
 pub use status::Status;
 pub use stop::StopError;
 pub use vhost::{VhostDoor, VhostError, VhostFront};
-pub use view::View;
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Events of a world as lines: for people, or JSON for programs. What a client can cause is bounded: so many lines of one
-//! kind, and so much of each text.
+//! Events of a world as lines: for people, or JSON for programs. What a client can cause is bounded: so many lines of
+//! one kind, and so much of each text.
 
 use std::collections::BTreeMap;
 use std::fmt;

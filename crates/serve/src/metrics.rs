@@ -1,6 +1,6 @@
 //! The page that Prometheus reads, made from a [`Status`].
 //!
-//! `docs/guide/operate.md` lists its families.
+//! `docs/reference/metrics.md` lists its families.
 
 use std::fmt;
 

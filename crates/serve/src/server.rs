@@ -52,8 +52,9 @@ pub struct Config {
 }
 
 impl Config {
-    /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets are
-    /// open to users that the umask of the process allows, and nothing is encrypted, measured or handed out over HTTP.
+    /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets
+    /// are open to users that the umask of the process allows, and nothing is encrypted, measured or handed out over
+    /// HTTP.
     pub fn at(control: Address, io: &str) -> Config {
         Config {
             control,
@@ -345,8 +346,8 @@ impl Served {
         self.0.stack.close().await;
     }
 
-    /// Ends a start whose layers are still being opened. Their media are left as after a crash, which is what they open from
-    /// next time; media that were made are removed.
+    /// Ends a start whose layers are still being opened. Their media are left as after a crash, which is what they open
+    /// from next time; media that were made are removed.
     pub async fn give_up(self) {
         join_all(self.0.fronts().iter().map(|front| front.stop(ABANDON_PATIENCE))).await;
     }
@@ -356,8 +357,8 @@ impl Served {
         self.0.control.address()
     }
 
-    /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new connections;
-    /// requests under way are answered; everything is flushed; layers are closed.
+    /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new
+    /// connections; requests under way are answered; everything is flushed; layers are closed.
     ///
     /// # Errors
     /// [`StopError`] for what was not answered or flushed in time, and for the first device that could not be flushed.

@@ -8,7 +8,7 @@ use esker_rt::Level;
 use esker_rt::sync::{Either, join_all, race};
 use serde_json::{Value, json};
 
-use crate::perform::export_of;
+use crate::dispatch::export_of;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 

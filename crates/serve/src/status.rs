@@ -1,5 +1,5 @@
-//! What a server tells about itself. Numbers are since the start, sizes in bytes. Readers must pass over keys that they do
-//! not know: new ones may come without a new version of the protocol.
+//! What a server tells about itself. Numbers are since the start, sizes in bytes. Readers must pass over keys that they
+//! do not know: new ones may come without a new version of the protocol.
 
 use std::collections::BTreeMap;
 
@@ -251,8 +251,8 @@ impl Load {
 }
 
 impl Status {
-    /// What an operator must know, in whole sentences: that the stack is latched, and which parts cannot be used, are latched or
-    /// degraded.
+    /// What an operator must know, in whole sentences: that the stack is latched, and which parts cannot be used, are
+    /// latched or degraded.
     pub fn problems(&self) -> Vec<String> {
         let parts = self.parts.iter().flat_map(|part| [&part.unusable, &part.latched, &part.degraded]);
         [&self.dead].into_iter().chain(parts).flatten().cloned().collect()

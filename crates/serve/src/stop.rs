@@ -81,8 +81,8 @@ pub(crate) async fn stop(shared: &Shared) -> Result<(), StopError> {
     result
 }
 
-/// What is left of the patience for the stack. It gets a little in any case, so that a front that took all of it does not cost
-/// a flush that would have taken no time.
+/// What is left of the patience for the stack. It gets a little in any case, so that a front that took all of it does
+/// not cost a flush that would have taken no time.
 fn left(shared: &Shared, began: Time, patience: Nanos) -> Nanos {
     patience.saturating_sub(shared.rt.now().since(began)).max(FAREWELL_MAX)
 }

@@ -1,8 +1,8 @@
 //! The one way in which a test says that this machine cannot run it: [`skip`] prints the reason and records the test.
 //!
-//! Invariant: never linked into what serves data. A test calls [`skip`] before each return for want of an ability, so that no
-//! test passes unseen. `cargo xtask test` names the file of records in the environment, counts the records afterwards, and
-//! compares them with the list of tests that may be skipped.
+//! Invariant: never linked into what serves data. A test calls [`skip`] before each return for want of an ability, so
+//! that no test passes unseen. `cargo xtask test` names the file of records in the environment, counts the records
+//! afterwards, and compares them with the list of tests that may be skipped.
 
 #![forbid(unsafe_code)]
 #![allow(

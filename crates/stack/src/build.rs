@@ -7,13 +7,13 @@ use esker_block::{Args, Build, Created, Env, Kind, KindError, Limits, Make, OpKi
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::audit::watched;
 use crate::meters::Measure;
 use crate::numbers::Number;
 use crate::snapshot::{Handle, Instance, Leaf, Shared, Slot, Snapshot};
 use crate::stack::{EndStats, Parts, Stack, Volume};
 use crate::text::check::{self as rules, lowers_first};
 use crate::text::{DeviceSpec, Location, Spec, split_reference};
-use crate::watch::watched;
 
 /// Why a stack could not be built, and where in its text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -35,8 +35,8 @@ impl Stack {
     /// Builds every device of `spec`, lowest first, connects them and opens them ([`Stack::opened`]).
     ///
     /// # Errors
-    /// The first fault, with its place in the text. What was built before it is dropped again, and what was created for it
-    /// is removed.
+    /// The first fault, with its place in the text. What was built before it is dropped again, and what was created for
+    /// it is removed.
     pub fn build(rt: &Rt, pool: &Pool, kinds: &'static [&'static Kind], spec: &Spec) -> Result<Rc<Stack>, BuildError> {
         Stack::build_with(rt, pool, kinds, spec, Env::default())
     }
@@ -60,8 +60,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// The same for a server, which may still fail: what is created is noted in `created`. Each export gets a volume of its
-    /// own, where its requests are counted and what they change is tracked.
+    /// The same for a server, which may still fail: what is created is noted in `created`. Each export gets a volume of
+    /// its own, where its requests are counted and what they change is tracked.
     ///
     /// # Errors
     /// As for [`Stack::build`].
@@ -280,7 +280,8 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static s
 /// Slots of one arrangement at most: a request behind the last one has a position, too.
 const SLOTS_MAX: usize = u16::MAX as usize;
 
-/// Places the parts as the text says, a slot on the device of each export that has one, and a meter on each end that is measured.
+/// Places the parts as the text says, a slot on the device of each export that has one, and a meter on each end that is
+/// measured.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
     let placed = spec.exports.iter().filter_map(|export| shared.exports.place(export, parts));
     let (mut slots, mut numbers): (Vec<Slot>, Vec<Rc<Number>>) = placed.unzip();

@@ -1,6 +1,6 @@
-//! Slots of exports. In a served stack each export has a volume of its own with a slot on the device behind it. Requests of
-//! clients pass that slot, whichever front end they come from: it counts and times them, and notes what they change in the
-//! dirty maps of the export and of its kin.
+//! Slots of exports. In a served stack each export has a volume of its own with a slot on the device behind it.
+//! Requests of clients pass that slot, whichever front end they come from: it counts and times them, and notes what
+//! they change in the dirty maps of the export and of its kin.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -26,7 +26,8 @@ fn refuse(_: &Make<'_>) -> Result<Layer, KindError> {
     Err(KindError::Unfit("slots of exports are placed by the stack, not by its text".into()))
 }
 
-/// The slot of one export. It outlives the arrangements in which it stands, so its counts and its map last over live changes.
+/// The slot of one export. It outlives the arrangements in which it stands, so its counts and its map last over live
+/// changes.
 pub(crate) struct ExportSlot {
     number: Rc<Number>,
     /// The volume on which it stands.
@@ -34,7 +35,8 @@ pub(crate) struct ExportSlot {
     meter: Meter,
     /// What was changed, if changes are tracked.
     own: OnceCell<Rc<ChangeMap>>,
-    /// Maps of exports of other volumes that stand on this one or below it, and whether their bytes lie at the same places.
+    /// Maps of exports of other volumes that stand on this one or below it, and whether their bytes lie at the same
+    /// places.
     kin: RefCell<Vec<(Rc<ChangeMap>, bool)>>,
     /// The meter's mark of the request that enters now, if the meter saw it already while it waited outside.
     seen: Cell<Option<u64>>,
@@ -121,8 +123,8 @@ impl ExportSlots {
         }
     }
 
-    /// Marks in the map of each export on `volume` that these bytes of it are about to change. An export whose bytes may lie
-    /// elsewhere is marked as a whole.
+    /// Marks in the map of each export on `volume` that these bytes of it are about to change. An export whose bytes
+    /// may lie elsewhere is marked as a whole.
     pub fn mark(&self, snapshot: &Snapshot, volume: VolumeId, range: ByteRange) {
         let slots = self.0.borrow();
         let mut tracked = slots.values().filter_map(|slot| Some((slot, slot.own.get()?))).peekable();
@@ -196,11 +198,13 @@ impl Export {
         Some(self.end.slot.as_ref()?.meter.reading())
     }
 
-    /// The map of what is changed from now on. It lasts over live changes of layers. None unless the stack is built to be
+    /// The map of what is changed from now on. It lasts over live changes of layers. None unless the stack is built to
+    /// be
     /// [served](Stack::build_served).
     ///
-    /// Requests through this export mark it, from any front end. So do requests through other tracked exports of the same volume,
-    /// or of a volume above or below it, and orders to layers below. Requests of layers to what is below them do not.
+    /// Requests through this export mark it, from any front end. So do requests through other tracked exports of the
+    /// same volume, or of a volume above or below it, and orders to layers below. Requests of layers to what is below
+    /// them do not.
     pub fn track_changes(&self) -> Option<Rc<ChangeMap>> {
         let slot = self.end.slot.as_ref()?;
         if let Some(changes) = slot.own.get() {

@@ -132,6 +132,8 @@ const PLAIN: Kind = Kind {
     name: "yard",
     summary: "A leaf.",
     params: &[Param::with_default("latency", ParamType::Span, "0", "Time of an answer.")],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,
@@ -161,8 +163,8 @@ fn stack(rt: &Rt, text: &str) -> Rc<Stack> {
     Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-/// `parts` layers, named `p1`, `p2` and so on from the bottom up, over the leaf `d`. Each chain of the greatest depth stands on a leaf
-/// of its own.
+/// `parts` layers, named `p1`, `p2` and so on from the bottom up, over the leaf `d`. Each chain of the greatest depth
+/// stands on a leaf of its own.
 fn chain(rt: &Rt, parts: u32) -> Rc<Stack> {
     let mut text = "d = yard\n".to_string();
     let mut below = "d".to_string();

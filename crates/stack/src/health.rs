@@ -8,8 +8,8 @@ use crate::stack::{Parts, Stack};
 use crate::text::{Spec, split_reference};
 
 impl Stack {
-    /// Why requests to an export cannot succeed, in whole sentences: the stack is latched, or a layer below the export could
-    /// not be opened and nothing between does without it. None also if there is no such export.
+    /// Why requests to an export cannot succeed, in whole sentences: the stack is latched, or a layer below the export
+    /// could not be opened and nothing between does without it. None also if there is no such export.
     pub fn unusable(&self, export: &str) -> Option<String> {
         let spec = self.spec();
         let export = spec.exports.iter().find(|other| other.name == export)?;

@@ -43,8 +43,8 @@ impl Hop {
     }
 }
 
-/// The hops of one arrangement. Those of one volume stand together, in the order in which they are met, and the last of them
-/// is met from everywhere.
+/// The hops of one arrangement. Those of one volume stand together, in the order in which they are met, and the last of
+/// them is met from everywhere.
 pub(crate) struct Hops {
     hops: Vec<Hop>,
     /// The first hop of each volume.

@@ -1,7 +1,7 @@
 //! Making the media of a stack, from the bottom up, through the layers that stand below them.
 //!
-//! A layer says where it tells its medium ([`Extension::marks`]). Where that is blank, opening the layer makes a new medium; so
-//! making one anew is: zero the marks, then open. What the marks hold decides whether that may be done:
+//! A layer says where it tells its medium ([`Extension::marks`]). Where that is blank, opening the layer makes a new
+//! medium; so making one anew is: zero the marks, then open. What the marks hold decides whether that may be done:
 //!
 //! | below the layer | marks | what happens |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | anything | a medium that the layer can open | kept |
 //! | anything else | | refused, or made anew if forced |
 //!
-//! A rehearsal does the same without making anything: what would be made is not opened. It runs on devices that keep what
-//! is written in memory, because a layer that is kept may write while it is opened.
+//! A rehearsal does the same without making anything: what would be made is not opened. It runs on devices that keep
+//! what is written in memory, because a layer that is kept may write while it is opened.
 //!
 //! [`Extension::marks`]: esker_block::Extension::marks
 
@@ -107,8 +107,8 @@ enum Ground {
 }
 
 impl Spec {
-    /// What the media of a text depend on: the layer `top` and all below it, or everything; without exports, and without
-    /// layers of kinds that change nothing on what is below them.
+    /// What the media of a text depend on: the layer `top` and all below it, or everything; without exports, and
+    /// without layers of kinds that change nothing on what is below them.
     pub fn of_media(mut self, kinds: &[&Kind], top: Option<&str>) -> Spec {
         self.exports.clear();
         let is_transparent =
@@ -126,8 +126,8 @@ impl Spec {
 }
 
 impl Stack {
-    /// Makes the media of the layers of `spec`, a text [of media](Spec::of_media), and tells of each in the order in which
-    /// they stand on each other. The stack is closed again.
+    /// Makes the media of the layers of `spec`, a text [of media](Spec::of_media), and tells of each in the order in
+    /// which they stand on each other. The stack is closed again.
     ///
     /// # Errors
     /// [`InitError`], with the first layer that is in the way. What was made below it stays.
@@ -141,9 +141,9 @@ impl Stack {
         let created = Created::default();
         let stack = Stack::build_closed(Shared::new(rt.clone(), pool.clone(), Env::default()), kinds, spec, &created)?;
         created.keep();
-        stack.shared.door.begin_opening();
+        stack.shared.admission.begin_opening();
         let result = Maker { stack: &stack, wanted, grounds: BTreeMap::new(), media: Vec::new() }.make_all(spec).await;
-        stack.shared.door.end_opening();
+        stack.shared.admission.end_opening();
         stack.close().await;
         if !wanted.rehearse {
             let flushed = stack.flush_leaves().await;

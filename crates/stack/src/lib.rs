@@ -4,28 +4,30 @@
 //! at every hop.
 //!
 //! Reading order: [`text`] (what a user writes), [`numbers`] (of volumes), [`hops`] (where requests go next),
-//! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`door`] (admission), [`stack`] (exports). Then [`live`]
-//! (insert, remove, reorder), [`held`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are made),
-//! `trial` (what can be told without devices), [`mod@resize`], [`ask`] (words of an operator), [`meters`]
-//! (counters that can be put in and taken out), `exports` (slots of exports), [`watch`] (extensions under
+//! [`snapshot`] (slots and volumes), [`run`] (the loop), [`build`], [`admission`] (admission), [`stack`] (exports). Then [`live`]
+//! (insert, remove, reorder), [`frozen`] (a stack at rest), [`quiesce`] (within a bound), [`init`] (media that are
+//! made), `trial` (what can be told without devices), [`mod@resize`], [`orders`] (words of an operator), [`meters`]
+//! (counters that can be put in and taken out), `exports` (slots of exports), [`audit`] (extensions under
 //! observation), [`theory`] (a stack in the words of `esker-compose`).
 
 #![forbid(unsafe_code)]
 
-pub mod ask;
+mod admission;
+pub mod audit;
 pub mod build;
 mod contract;
-mod door;
 mod exports;
+pub mod frozen;
 #[cfg(test)]
 mod growth_tests;
 mod health;
-pub mod held;
 mod hops;
 pub mod init;
+mod lifecycle;
 pub mod live;
 mod meters;
 mod numbers;
+pub mod orders;
 mod origin;
 pub mod quiesce;
 pub mod resize;
@@ -34,22 +36,20 @@ mod router_tests;
 mod run;
 mod snapshot;
 pub mod stack;
-mod station;
 #[cfg(test)]
 mod tests;
 pub mod text;
 pub mod theory;
 mod trial;
-pub mod watch;
 
-pub use ask::LayerOrderError;
+pub use audit::{Handled, Watching, Work};
 pub use build::BuildError;
-pub use held::{FlushError, FrozenStack};
+pub use frozen::{FlushError, FrozenStack};
 pub use init::{InitError, Making, Medium, Wanted};
 pub use live::LiveError;
 pub use meters::Measure;
+pub use orders::LayerOrderError;
 pub use quiesce::QuiesceError;
 pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
 pub use text::{DeviceSpec, ExportSpec, Location, Spec};
-pub use watch::{Handled, Watching, Work};

@@ -58,8 +58,8 @@ enum Change<'a> {
 }
 
 impl Spec {
-    /// The text with `new` (whose `on` is ignored) directly above `above`, a device, a layer or a port of one (`vm.web`): what
-    /// stood on that one stands on the new layer.
+    /// The text with `new` (whose `on` is ignored) directly above `above`, a device, a layer or a port of one
+    /// (`vm.web`): what stood on that one stands on the new layer.
     ///
     /// # Errors
     /// No such device, or a name that is taken.
@@ -99,8 +99,8 @@ impl Spec {
 }
 
 impl Stack {
-    /// Builds `new` (whose `on` is ignored) and puts it directly above the device, layer or port `above`: everything that
-    /// stood on that one now stands on the new layer.
+    /// Builds `new` (whose `on` is ignored) and puts it directly above the device, layer or port `above`: everything
+    /// that stood on that one now stands on the new layer.
     ///
     /// # Errors
     /// [`LiveError`]; the stack is then as before.
@@ -174,12 +174,12 @@ impl Stack {
         let snapshot: Handle = arrange(&self.shared, &self.parts.borrow(), &spec, self.measured())?;
         self.drain(patience).await?;
         let result = self.rearrange(snapshot, spec, change).await;
-        self.shared.door.open();
+        self.shared.admission.open();
         result
     }
 
-    /// Nothing is in flight. A layer that leaves stores what it holds back; one that comes is opened, and if it cannot be,
-    /// the old arrangement comes back.
+    /// Nothing is in flight. A layer that leaves stores what it holds back; one that comes is opened, and if it cannot
+    /// be, the old arrangement comes back.
     async fn rearrange(&self, snapshot: Handle, spec: Spec, change: Change<'_>) -> Result<(), LiveError> {
         if let Change::Remove(name) = change {
             self.quiesce_layers(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;

@@ -85,7 +85,7 @@ impl Stack {
         self.drain(patience).await?;
         self.adopt(snapshot);
         self.measure.set(what);
-        self.shared.door.open();
+        self.shared.admission.open();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers of volumes. A number belongs to one volume as long as anything can mean that volume by it: the stack's parts, and
-//! every arrangement that a request, a piece of work or a layer still holds. Then it is given to the next volume, so that a
-//! stack can be changed for ever.
+//! Numbers of volumes. A number belongs to one volume as long as anything can mean that volume by it: the stack's
+//! parts, and every arrangement that a request, a piece of work or a layer still holds. Then it is given to the next
+//! volume, so that a stack can be changed for ever.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

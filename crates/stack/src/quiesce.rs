@@ -1,9 +1,9 @@
 //! Quiescence within a bound: a stop, a freeze and a sync all wait here, and none of them longer than its patience,
 //! whatever a layer or device below makes them wait for.
 //!
-//! A request that is dropped on its way latches the stack. A flush therefore runs to its end in a task of its own, also when
-//! its caller has given up. One flush of this kind runs at a time: callers that come meanwhile wait in line within their own
-//! patience, so that no number of impatient callers piles flushes up.
+//! A request that is dropped on its way latches the stack. A flush therefore runs to its end in a task of its own, also
+//! when its caller has given up. One flush of this kind runs at a time: callers that come meanwhile wait in line within
+//! their own patience, so that no number of impatient callers piles flushes up.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use esker_base::{Nanos, Time};
 use esker_rt::Rt;
 use esker_rt::sync::{Credits, Either, race};
 
-use crate::held::{FlushError, FrozenStack};
+use crate::frozen::{FlushError, FrozenStack};
 use crate::stack::Stack;
 
 /// Why a stack is not at rest.
@@ -100,7 +100,7 @@ impl Stack {
         let (rt, deadline) = (self.rt(), Deadline::after(self.rt(), patience));
         deadline.wait(rt, self.opened(), opening).await?;
         let held = self.hold_now().ok_or(QuiesceError::Busy)?;
-        deadline.wait(rt, self.shared.door.emptied(), || self.requests()).await?;
+        deadline.wait(rt, self.shared.admission.emptied(), || self.requests()).await?;
         self.flush_by(deadline).await?;
         Ok(held)
     }
@@ -113,8 +113,8 @@ impl Stack {
         self.flush_by(Deadline::after(self.rt(), patience)).await
     }
 
-    /// Ends the stack within `patience`: flushes everything, waits until nothing is in flight and closes the layers. Drop
-    /// the exports first.
+    /// Ends the stack within `patience`: flushes everything, waits until nothing is in flight and closes the layers.
+    /// Drop the exports first.
     ///
     /// # Errors
     /// [`QuiesceError::TimedOut`]: the media are as after a power cut then. [`QuiesceError::Flush`] after everything was

@@ -1,7 +1,8 @@
 //! Sizes of a running stack. The owner of a volume's size resizes it: the layer or device to which the transparent
 //! layers above it lead. All else asks for it: the contract check, exports, front ends.
 //!
-//! A volume on which a layer stands that is not transparent keeps its size while the stack runs: the layer was built for it.
+//! A volume on which a layer stands that is not transparent keeps its size while the stack runs: the layer was built
+//! for it.
 //!
 //! Growing holds no request up. Before a volume is cut, the stack is drained once and its new end is enforced; then it
 //! is cut, while requests before that end go on. A resize that fails leaves the size as it was.
@@ -13,9 +14,9 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::{BioError, Extension, VolumeId};
 use esker_rt::sync::Notify;
 
-use crate::ask::Inside;
 use crate::hops::Target;
 use crate::live::LiveError;
+use crate::orders::Inside;
 use crate::snapshot::{Cut, Instance, Leaf, Snapshot};
 use crate::stack::Stack;
 
@@ -79,8 +80,8 @@ impl Drop for Resizing<'_> {
 }
 
 impl Stack {
-    /// Changes the size of an export, layer, device or port. What it gains reads as zeroes, what it loses is gone; both last
-    /// on return. A cut waits for requests in flight at most as long as `patience` says.
+    /// Changes the size of an export, layer, device or port. What it gains reads as zeroes, what it loses is gone; both
+    /// last on return. A cut waits for requests in flight at most as long as `patience` says.
     ///
     /// # Errors
     /// [`ResizeError`]; the size is then as before.
@@ -178,7 +179,7 @@ impl Stack {
         self.drain(patience).await?;
         self.parts.borrow_mut().cut = Some(cut);
         self.note_sizes();
-        self.shared.door.open();
+        self.shared.admission.open();
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use stage::{KINDS, Trace, note, read, stack, trace_of, violations, write};
 use crate::{DeviceSpec, Handled, LiveError, Location, Spec, Stack, Watching};
 
 #[test]
-fn item_1_and_2_requests_go_down_and_their_completions_come_back_in_reverse() {
+fn requests_go_down_and_their_completions_come_back_in_reverse() {
     let trace = trace_of("d = disk; c = looker on d; b = changer on c; a = looker on b", "a");
     let expected = [
         "a sees Write 4096 by port 0",
@@ -33,7 +33,7 @@ fn item_1_and_2_requests_go_down_and_their_completions_come_back_in_reverse() {
 }
 
 #[test]
-fn item_3_what_an_extension_creates_never_visits_those_above_or_itself() {
+fn what_an_extension_creates_never_visits_those_above_or_itself() {
     let trace = trace_of("d = disk; c = looker on d; b = changer mode=create on c; a = looker on b", "a");
     let created = [
         "a sees Write 4096 by port 0",
@@ -48,7 +48,7 @@ fn item_3_what_an_extension_creates_never_visits_those_above_or_itself() {
 }
 
 #[test]
-fn item_4_after_a_redirect_only_layers_on_the_new_volume_see_the_request() {
+fn after_a_redirect_only_layers_on_the_new_volume_see_the_request() {
     let text = "d = disk; r = disk; on_d = looker on d; on_r = looker on r; top = wide mode=redirect on on_d,on_r";
     let trace = trace_of(text, "top.v0");
     assert_eq!(trace[1..3], ["on_r sees Write 4096 by port 0", "r gets Write 4096"]);
@@ -56,7 +56,7 @@ fn item_4_after_a_redirect_only_layers_on_the_new_volume_see_the_request() {
 }
 
 #[test]
-fn item_5_requests_outside_the_output_domain_are_refused_counted_and_attributed() {
+fn requests_outside_the_output_domain_are_refused_counted_and_attributed() {
     let check = |text: &'static str, device: &'static str, guilty: &'static str, words: &'static str| {
         let (trace, counted) = twice(SimConfig::seeded(1), move |rt| async move {
             let stack = stack(&rt, text);
@@ -105,7 +105,7 @@ fn check_accessor(mode: &'static str, words: &'static str) {
 }
 
 #[test]
-fn item_6_an_accessor_that_changes_payload_target_or_answer_is_caught_in_strict_mode() {
+fn an_accessor_that_changes_payload_target_or_answer_is_caught_in_strict_mode() {
     check_accessor("spoil", "x changed a request");
     check_accessor("shift", "x changed a request");
     check_accessor("answer", "x answered a request");
@@ -114,7 +114,7 @@ fn item_6_an_accessor_that_changes_payload_target_or_answer_is_caught_in_strict_
 }
 
 #[test]
-fn item_6_strict_mode_lets_honest_layers_through_and_covers_a_whole_stack() {
+fn strict_mode_lets_honest_layers_through_and_covers_a_whole_stack() {
     twice(SimConfig::seeded(1), |rt| async move {
         let honest = stack(&rt, "d = disk; x = looker on d; y = changer mode=slow on x; z = looker mode=slow on y");
         honest.watch(Watching { strict: true, ..Watching::default() }).unwrap();
@@ -171,7 +171,7 @@ fn layer(name: &str) -> DeviceSpec {
 }
 
 #[test]
-fn item_7_layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lost() {
+fn layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lost() {
     let (answered, changes) = twice(SimConfig::seeded(1), |rt| async move {
         let stack = stack(&rt, "vol = disk latency=2ms | changer mode=slow | looker @");
         let stop = Rc::new(Cell::new(false));
@@ -193,7 +193,7 @@ fn item_7_layers_come_and_go_under_eight_clients_and_no_acknowledged_write_is_lo
 }
 
 #[test]
-fn item_8_a_stuck_device_makes_a_removal_time_out_and_leaves_the_stack_usable() {
+fn a_stuck_device_makes_a_removal_time_out_and_leaves_the_stack_usable() {
     twice(SimConfig::seeded(1), |rt| async move {
         let stack = stack(&rt, "vol = disk stuck=5ms | changer @");
         stack.insert(layer("new"), "vol-1", Nanos::millis(1)).await.unwrap();
@@ -238,7 +238,7 @@ fn layers_open_from_the_bottom_up_before_requests_and_settle_before_they_close()
 }
 
 #[test]
-fn item_54_a_layer_that_cannot_be_opened_refuses_with_its_reason_and_the_rest_works() {
+fn a_layer_that_cannot_be_opened_refuses_with_its_reason_and_the_rest_works() {
     twice(SimConfig::seeded(1), |rt| async move {
         let stack =
             stack(&rt, "d = disk; e = disk; x = changer mode=unusable on d; y = changer on x; z = changer on e");
@@ -292,7 +292,7 @@ fn the_last_handler_of_each_volume_is_seen_live() {
 }
 
 #[test]
-fn item_19_counted_work_is_the_sum_of_all_calls() {
+fn counted_work_is_the_sum_of_all_calls() {
     let parts = twice(SimConfig::seeded(1), |rt| async move {
         let stack = stack(&rt, "d = disk; x = changer mode=slow on d; y = changer mode=nested on x; z = looker on y");
         stack.watch(Watching { work: true, ..Watching::default() }).unwrap();

@@ -100,8 +100,8 @@ impl InFlightRequest {
         }
     }
 
-    /// Makes an ended request the request `bio`, about to enter `snapshot` at its top. Swapped in, because that moves it
-    /// once.
+    /// Makes an ended request the request `bio`, about to enter `snapshot` at its top. Swapped in, because that moves
+    /// it once.
     #[inline(always)]
     pub fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) {
         debug_assert!(matches!(self.wait, Wait::Nothing) && self.frames.is_empty(), "only ended requests are reused");
@@ -118,8 +118,8 @@ impl InFlightRequest {
         &self.snapshot.shared
     }
 
-    /// Sends the request down as far as it goes without waiting. Unless it is answered then, [`InFlightRequest::poll_answer`] goes
-    /// on.
+    /// Sends the request down as far as it goes without waiting. Unless it is answered then,
+    /// [`InFlightRequest::poll_answer`] goes on.
     #[inline]
     pub fn start(&mut self) {
         self.note_request();
@@ -248,8 +248,8 @@ impl InFlightRequest {
         }
     }
 
-    /// The contract in full, for what the fence of the hop does not simply admit. While arrivals at leaves are counted, their
-    /// fences admit nothing, so that each is seen here.
+    /// The contract in full, for what the fence of the hop does not simply admit. While arrivals at leaves are counted,
+    /// their fences admit nothing, so that each is seen here.
     #[cold]
     fn check(&self) -> Result<(), BioError> {
         let bio = self.bio();

@@ -1,5 +1,5 @@
-//! One arrangement of slots and leaves. A request keeps the snapshot under which it entered: what stands where is fixed in it.
-//! Only the sizes of its volumes follow the devices and layers that they belong to.
+//! One arrangement of slots and leaves. A request keeps the snapshot under which it entered: what stands where is fixed
+//! in it. Only the sizes of its volumes follow the devices and layers that they belong to.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
@@ -18,14 +18,14 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Credits;
 
+use crate::admission::Admission;
+use crate::audit::{HandlerAudit, Work};
 use crate::contract::LimitsCheck;
-use crate::door::Admission;
 use crate::exports::ExportSlots;
 use crate::hops::{Hop, Hops};
+use crate::lifecycle::Unusable;
 use crate::numbers::Number;
 use crate::run::{InFlightRequest, note_answer};
-use crate::station::Unusable;
-use crate::watch::{HandlerAudit, Work};
 
 /// What all snapshots of one stack share.
 pub(crate) struct Shared {
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub pool: Pool,
     /// What the program hands to its kinds.
     pub env: Env,
-    pub door: Admission,
+    pub admission: Admission,
     pub watch: Rc<HandlerAudit>,
     pub exports: ExportSlots,
     latch: Latch,
@@ -63,7 +63,7 @@ impl Shared {
             rt,
             pool,
             env,
-            door: Admission::default(),
+            admission: Admission::default(),
             watch: Rc::default(),
             exports: ExportSlots::default(),
             latch: Latch::new("the stack"),
@@ -100,7 +100,7 @@ impl Shared {
     #[inline]
     pub fn land(&self, class: Class, mut run: Box<InFlightRequest>) -> Done {
         let done = run.take_answer();
-        self.door.leave(class);
+        self.admission.leave(class);
         note_answer(&self.rt, &done);
         self.spare(run);
         done
@@ -284,8 +284,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest. Sizes are
-    /// those of the beginning until they are noted.
+    /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest.
+    /// Sizes are those of the beginning until they are noted.
     pub fn new(
         shared: Rc<Shared>,
         mut slots: Vec<Slot>,
@@ -348,7 +348,8 @@ impl Snapshot {
         }
     }
 
-    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place there.
+    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place
+    /// there.
     pub fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
         let mut above = vec![None; self.limits.len()];
         let Some(own) = above.get_mut(volume.0 as usize) else { return above };

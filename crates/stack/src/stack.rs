@@ -15,6 +15,7 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 
+use crate::audit::Work;
 use crate::exports::ExportSlot;
 use crate::meters::{Measure, Meters};
 use crate::numbers::{GONE, Number, Numbers};
@@ -23,7 +24,6 @@ use crate::resize::{CUT_PATIENCE, ResizeError, Sizes};
 use crate::run::InFlightRequest;
 use crate::snapshot::{Cut, Handle, Instance, Leaf, Shared};
 use crate::text::Spec;
-use crate::watch::Work;
 
 /// A stack of devices and layers on one world.
 pub struct Stack {
@@ -216,7 +216,7 @@ impl Stack {
 
     /// Requests in flight.
     pub fn inflight(&self) -> u64 {
-        self.shared.door.inflight()
+        self.shared.admission.inflight()
     }
 
     /// Statistics of all parts, in the order of the text.
@@ -254,15 +254,15 @@ impl Stack {
     /// Requests that come later wait forever: drop the exports first.
     pub async fn close(&self) {
         self.opened().await;
-        self.shared.door.close();
-        self.shared.door.emptied().await;
+        self.shared.admission.close();
+        self.shared.admission.emptied().await;
         let names: Vec<String> = self.snapshot.borrow().slots.iter().map(|slot| slot.instance.name.clone()).collect();
         for name in names {
             if let Err(why) = self.quiesce_layers(std::slice::from_ref(&name)).await {
                 self.rt().log(Level::Error, format_args!("{why}"));
             }
         }
-        self.shared.door.end();
+        self.shared.admission.end();
         let instances: Vec<Rc<Instance>> = self.parts.borrow().instances.values().cloned().collect();
         instances.iter().for_each(|i| i.ext.close());
     }
@@ -271,7 +271,7 @@ impl Stack {
 impl Drop for Stack {
     /// Ended requests hold their snapshot, and the snapshot what keeps them.
     fn drop(&mut self) {
-        self.shared.door.end();
+        self.shared.admission.end();
         self.shared.keep_no_spare();
     }
 }
@@ -311,7 +311,7 @@ impl Export {
     pub fn request(&self, bio: Bio) -> Request {
         let class = bio.tag.class;
         let mut bio = Some(bio);
-        let stage = match self.stack.shared.door.try_enter(class) {
+        let stage = match self.stack.shared.admission.try_enter(class) {
             true => Stage::Inside(self.enter(&mut bio)),
             false => Stage::Outside(self.wait_outside(class, bio)),
         };
@@ -322,7 +322,7 @@ impl Export {
     fn wait_outside(&self, class: Class, bio: Option<Bio>) -> Box<Outside> {
         let shared = self.stack.shared.clone();
         let mark = self.end.slot.as_ref().zip(bio.as_ref()).map(|(slot, bio)| slot.see(bio, &shared.rt));
-        let admission = Box::pin(async move { shared.door.enter(class).await });
+        let admission = Box::pin(async move { shared.admission.enter(class).await });
         Box::new(Outside { export: self.clone(), bio, mark, admission })
     }
 
@@ -389,7 +389,7 @@ impl Device for Export {
     }
 }
 
-/// A request that waits at the door.
+/// A request that waits at admission.
 struct Outside {
     export: Export,
     bio: Option<Bio>,

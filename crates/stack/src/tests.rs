@@ -135,6 +135,8 @@ const PLAIN: Kind = Kind {
     name: "leaf",
     summary: "A leaf.",
     params: &[Param::with_default("wait", ParamType::Span, "0", "Time per request.")],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,

@@ -18,8 +18,8 @@ use crate::text::{DeviceSpec, Spec};
 const BLOCKS: [u32; 2] = [512, 4096];
 
 impl Spec {
-    /// Whatever building this text, which was [checked](Spec::check), would refuse because of sizes and limits. `size` tells
-    /// the bytes of a device of the real world whose text does not.
+    /// Whatever building this text, which was [checked](Spec::check), would refuse because of sizes and limits. `size`
+    /// tells the bytes of a device of the real world whose text does not.
     pub fn trial(&self, kinds: &[&Kind], size: impl Fn(&DeviceSpec) -> Option<u64>) -> Vec<BuildError> {
         let [small, large] = BLOCKS.map(|block| refused(self, kinds, block, &size));
         let both = small.into_iter().filter(|(name, _)| large.contains_key(name));

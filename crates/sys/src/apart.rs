@@ -8,8 +8,9 @@
 use std::io;
 use std::thread;
 
-/// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `IsolatedCall` must use none
-/// but those that it opens (and the standard ones). It must not wake tasks of a world: that takes a descriptor too.
+/// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `IsolatedCall` must use
+/// none but those that it opens (and the standard ones). It must not wake tasks of a world: that takes a descriptor
+/// too.
 pub type IsolatedCall = fn(&[String]) -> Result<String, String>;
 
 /// The first descriptor that is not a standard one.
@@ -18,8 +19,8 @@ const FIRST_OWN: libc::c_uint = 3;
 /// What may cross to a thread that has other descriptors.
 ///
 /// # Safety
-/// No value of the type, and nothing that it leads to, owns or borrows a descriptor, neither when it crosses nor later: there
-/// the same number is no file, or another one.
+/// No value of the type, and nothing that it leads to, owns or borrows a descriptor, neither when it crosses nor later:
+/// there the same number is no file, or another one.
 pub unsafe trait NoDescriptors: Send + 'static {}
 
 /// Runs an errand and waits for it. Blocking: call it on a worker.
@@ -53,8 +54,9 @@ fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) ->
 
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
-    // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an `IsolatedCall` is a plain
-    // function that is given texts and gives one back; other work is one too, and is given what says that it has none.
+    // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an
+    // `IsolatedCall` is a plain function that is given texts and gives one back; other work is one too, and is given
+    // what says that it has none.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
     };

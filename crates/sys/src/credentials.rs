@@ -27,8 +27,8 @@ impl Credentials {
         // The kernel's `struct ucred`: process, user and group, each of 32 bits. Every value is one of a `u32`.
         let mut words = [0u32; 3];
         let mut len = size_of::<[u32; 3]>() as libc::socklen_t;
-        // SAFETY: the descriptor is open; the kernel writes at most `len` bytes to `words`, which has as many, and the length
-        // that it wrote to `len`.
+        // SAFETY: the descriptor is open; the kernel writes at most `len` bytes to `words`, which has as many, and the
+        // length that it wrote to `len`.
         let told = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),

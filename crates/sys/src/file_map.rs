@@ -1,5 +1,5 @@
-//! A file in the memory of this process, of which pages are touched and never read: what a fault of another program did to the
-//! page cache is done again, with the kernel's own readahead.
+//! A file in the memory of this process, of which pages are touched and never read: what a fault of another program did
+//! to the page cache is done again, with the kernel's own readahead.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -36,8 +36,8 @@ impl FileMap {
         self.len as u64
     }
 
-    /// Brings the page at `offset` of the map into memory as an access does, and waits for it (`MADV_POPULATE_READ`, Linux
-    /// 5.14). A page behind the file's end is an error here, not a signal.
+    /// Brings the page at `offset` of the map into memory as an access does, and waits for it (`MADV_POPULATE_READ`,
+    /// Linux 5.14). A page behind the file's end is an error here, not a signal.
     ///
     /// # Errors
     /// The kernel's, and an offset outside of the map.

@@ -1,5 +1,5 @@
-//! Memory for keys: pages of their own that no core dump and no child process holds, that are not swapped out where that is
-//! permitted, and that are wiped before they go.
+//! Memory for keys: pages of their own that no core dump and no child process holds, that are not swapped out where
+//! that is permitted, and that are wiped before they go.
 
 use std::fmt;
 use std::ops::Deref;
@@ -135,8 +135,8 @@ impl fmt::Debug for KeyBytes {
     }
 }
 
-/// Wipes the part of this thread's stack on which calls of the caller that have returned may have left keys. The caller must not
-/// be inlined into what it called.
+/// Wipes the part of this thread's stack on which calls of the caller that have returned may have left keys. The caller
+/// must not be inlined into what it called.
 #[inline(never)]
 pub fn wipe_stack() {
     // What the array lies on is what they lay on.

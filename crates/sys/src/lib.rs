@@ -1,10 +1,10 @@
 //! System calls that need unsafe code and no reactor: each in a safe form, and each blocking.
 //!
 //! Memory: [`process`] (advice about other processes, their page tables), [`file_map`], [`key_memory`] (pages of keys).
-//! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`] (media
-//! against other programs), [`loop_device`]. [`secrecy`] keeps keys out of dumps and of the environment.
+//! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`]
+//! (media against other programs), [`loop_device`]. [`secrecy`] keeps keys out of dumps and of the environment.
 //!
-//! Invariant: decides nothing, and keeps no state between calls.
+//! Invariant: decides nothing; keeps no state between calls.
 
 #![allow(
     clippy::disallowed_methods,

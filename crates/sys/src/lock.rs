@@ -1,8 +1,9 @@
 //! Locks of media against other programs: flock(2) against Esker, and the byte locks that qemu takes on its images.
 //!
-//! qemu (`block/file-posix.c`) locks one byte for each permission that it uses, at [`USED`] and the permission's number, and one
-//! for each that it does not share, at [`UNSHARED`] and the number. All locks are shared ones; a conflict is a lock of another
-//! program on the opposite byte. They belong to the open file (`F_OFD_SETLK`), so that no other descriptor's close ends them.
+//! qemu (`block/file-posix.c`) locks one byte for each permission that it uses, at [`USED`] and the permission's
+//! number, and one for each that it does not share, at [`UNSHARED`] and the number. All locks are shared ones; a
+//! conflict is a lock of another program on the opposite byte. They belong to the open file (`F_OFD_SETLK`), so that no
+//! other descriptor's close ends them.
 //!
 //! | this side | uses | shares |
 //! |---|---|---|
@@ -72,8 +73,8 @@ pub fn lock_whole(file: BorrowedFd<'_>, exclusive: bool) -> io::Result<()> {
     }
 }
 
-/// Takes qemu's locks of an open file or device, as a writer or as a reader. Does not wait. Where the file system has no byte
-/// locks, there are none to take.
+/// Takes qemu's locks of an open file or device, as a writer or as a reader. Does not wait. Where the file system has
+/// no byte locks, there are none to take.
 ///
 /// # Errors
 /// As [`lock_whole`]; no lock is left then.

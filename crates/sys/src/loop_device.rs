@@ -131,8 +131,8 @@ pub struct Over {
     pub read_only: bool,
 }
 
-/// The file below the loop device, or the partition of one, that `device` is: none for other devices, and where its name leads
-/// to no file or to another one.
+/// The file below the loop device, or the partition of one, that `device` is: none for other devices, and where its
+/// name leads to no file or to another one.
 ///
 /// # Errors
 /// The kernel's, about `device`.

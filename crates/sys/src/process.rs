@@ -1,4 +1,5 @@
-//! Memory of other processes: advice about it, and what their page tables hold. Blocking calls that change no byte of it.
+//! Memory of other processes: advice about it, and what their page tables hold. Blocking calls that change no byte of
+//! it.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +18,8 @@ pub enum Advice {
     Cold,
     /// Make huge pages of it now.
     Collapse,
-    /// Its pages may be shared with equal ones (KSM); huge pages are split for that. A process can say so of itself only.
+    /// Its pages may be shared with equal ones (KSM); huge pages are split for that. A process can say so of itself
+    /// only.
     Mergeable,
     /// They may no longer, and those that are become private again.
     Unmergeable,
@@ -162,7 +164,8 @@ impl PageTable {
         wanted: Wanted,
         runs: &'a mut [PageRun],
     ) -> io::Result<(&'a [PageRun], u64)> {
-        // What else a page is would part runs, and for whether it is a file's the kernel goes to each page: twice the time.
+        // What else a page is would part runs, and for whether it is a file's the kernel goes to each page: twice the
+        // time.
         let told = page_is::PRESENT | page_is::HUGE;
         let mut arg = ScanArg::new_zeroed();
         arg.size = size_of::<ScanArg>() as u64;
@@ -171,8 +174,9 @@ impl PageTable {
         (arg.category_inverted, arg.category_mask) = (wanted.none, wanted.none);
         (arg.category_anyof_mask, arg.return_mask) = (wanted.any, told);
         let fd = self.file.as_fd().as_raw_fd();
-        // SAFETY: the argument has the layout that the request takes and outlives the call; its vector is `runs`, which is
-        // borrowed for as long, `vec_len` is its length, and any bits are a valid `PageRun`. No flag asks for a change of any page.
+        // SAFETY: the argument has the layout that the request takes and outlives the call; its vector is `runs`, which
+        // is borrowed for as long, `vec_len` is its length, and any bits are a valid `PageRun`. No flag asks for a
+        // change of any page.
         let found = unsafe { libc::ioctl(fd, SCAN, &raw mut arg) };
         match found {
             -1 => Err(io::Error::last_os_error()),

@@ -41,9 +41,9 @@ impl Image {
     }
 }
 
-/// Calls `each` with every crash point of the devices in `journal` and, for each, the images that a crash there can leave
-/// of all of them: every prefix of their events, and of what is not yet durable every choice per atomic unit (loss,
-/// reordering, tearing), up to `bound`.
+/// Calls `each` with every crash point of the devices in `journal` and, for each, the images that a crash there can
+/// leave of all of them: every prefix of their events, and of what is not yet durable every choice per atomic unit
+/// (loss, reordering, tearing), up to `bound`.
 ///
 /// # Errors
 /// The first error of `each`.

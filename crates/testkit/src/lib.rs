@@ -2,17 +2,19 @@
 //!
 //! Invariant: never linked into what serves data.
 //!
-//! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on), [`recorder`]
-//! (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
+//! Reading order: [`log`] (what happened, and what it leaves open), [`promise`] (what a client may rely on),
+//! [`recorder`] (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write), [`kill`] (the same
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
-//! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and [`spoil`]
-//! (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
-//! as it is told); [`skip`] (a test that this machine cannot run).
+//! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and
+//! [`spoil`] (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
+//! as it is told); [`skip`] (a test that this machine cannot
+//! run); [`generated`] (blocks of documents that records say).
 
 #![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod crash;
+pub mod generated;
 pub mod kept;
 pub mod kill;
 pub mod log;

@@ -83,8 +83,8 @@ impl Log {
         Log { unit: u64::from(unit), entries: Vec::new(), changes: Vec::new(), moves: Vec::new() }
     }
 
-    /// Notes the start of a write of `bytes`, which are whole units, and returns its number. Without `durable_at_answer`
-    /// (force unit access, or a device without a volatile cache), it takes a flush.
+    /// Notes the start of a write of `bytes`, which are whole units, and returns its number. Without
+    /// `durable_at_answer` (force unit access, or a device without a volatile cache), it takes a flush.
     pub fn write_started(&mut self, stamp: u64, at: u64, bytes: &[u8], durable_at_answer: bool) -> usize {
         let values = bytes.chunks(self.unit as usize).map(|unit| Value::Bytes(unit.into())).collect();
         let range = ByteRange::new(at, bytes.len() as u64).expect("a range that a device took");

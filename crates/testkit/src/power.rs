@@ -1,5 +1,5 @@
-//! The conformance suite with a crash at every write: its random plan over recorded media, and every stack that is opened
-//! again after one. Devices of the kind `recorded` find their media in the environment of their stack.
+//! The conformance suite with a crash at every write: its random plan over recorded media, and every stack that is
+//! opened again after one. Devices of the kind `recorded` find their media in the environment of their stack.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -107,7 +107,8 @@ pub enum Broken {
 /// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event
 /// could have left. Each block in the suite's windows must hold what its client was promised.
 ///
-/// `open` builds the stack in an environment ([`Stack::build_with`](esker_stack::Stack::build_with)): all its ends are of kind
+/// `open` builds the stack in an environment ([`Stack::build_with`](esker_stack::Stack::build_with)): all its ends are
+/// of kind
 /// [`RECORDED`].
 ///
 /// # Errors

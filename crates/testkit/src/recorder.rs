@@ -1,5 +1,5 @@
-//! A device that keeps a log of what it was asked: at the end of a stack (what a crash can leave) and on top of it (what a
-//! client was promised).
+//! A device that keeps a log of what it was asked: at the end of a stack (what a crash can leave) and on top of it
+//! (what a client was promised).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -47,8 +47,8 @@ impl Journal {
         self.pages().leaves.clone()
     }
 
-    /// The events at which an end answered a flush. A crash before one of them leaves the most states: all that the flush
-    /// covers is still open.
+    /// The events at which an end answered a flush. A crash before one of them leaves the most states: all that the
+    /// flush covers is still open.
     pub fn flush_answers(&self) -> BTreeSet<u64> {
         self.pages().leaves.iter().flat_map(Log::flush_answers).collect()
     }

@@ -1,8 +1,9 @@
-//! Bytes and time that each format takes for a record: `cargo run --release -p esker-trace-block --example format_cost [FORMAT]`.
+//! Bytes and time that each format takes for a record: `cargo run --release -p esker-trace-block --example format_cost
+//! [FORMAT]`.
 //!
-//! Two shipped traces are written in every format and read back; the best of five rounds counts. Bytes are as written and
-//! packed with zstd at level 3; time is that of reading the unpacked bytes, beside that of `load` in the same run. With a
-//! FORMAT, that one is read once and nothing else is done, so that instructions can be counted from outside.
+//! Two shipped traces are written in every format and read back; the best of five rounds counts. Bytes are as written
+//! and packed with zstd at level 3; time is that of reading the unpacked bytes, beside that of `load` in the same run.
+//! With a FORMAT, that one is read once and nothing else is done, so that instructions can be counted from outside.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement needs the machine's clock")]
 

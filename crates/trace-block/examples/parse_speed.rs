@@ -1,4 +1,5 @@
-//! How many records of a `.load` trace are read in a second: `cargo run --release -p esker-trace-block --example parse_speed`.
+//! How many records of a `.load` trace are read in a second: `cargo run --release -p esker-trace-block --example
+//! parse_speed`.
 //!
 //! The shipped web server trace is rendered 8 times into memory (2.15 M records) and read back, unpacked and as gzip.
 

@@ -25,6 +25,7 @@ pub(crate) mod varint;
 pub(crate) mod vscsi;
 
 use esker_base::Nanos;
+pub use info::About;
 use info::FormatInfo;
 pub(crate) use parser::{Parser, Yield};
 use std::fmt;
@@ -100,6 +101,11 @@ impl Format {
     /// The word for this format on the command line.
     pub fn name(self) -> &'static str {
         self.info().name
+    }
+
+    /// What pages say of it.
+    pub fn about(self) -> About {
+        self.info().about
     }
 
     /// All names, separated by commas, for messages.

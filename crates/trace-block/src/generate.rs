@@ -1,8 +1,8 @@
 //! Seeded generators: block traces made from numbers, as endless and as small as wanted.
 //!
-//! A [`Profile`] (a TOML text) says which flows of requests reach which volumes: how many, of what size, and which places
-//! they choose. A [`Generator`] is a [`Source`](crate::Source) like any trace that is read, so sinks, statistics and
-//! replay do not know the difference. One profile, seed and length give the same records on every machine whose
+//! A [`Profile`] (a TOML text) says which flows of requests reach which volumes: how many, of what size, and which
+//! places they choose. A [`Generator`] is a [`Source`](crate::Source) like any trace that is read, so sinks, statistics
+//! and replay do not know the difference. One profile, seed and length give the same records on every machine whose
 //! mathematical functions agree; every use of randomness has a named stream of its own, so that one flow's draws never
 //! shift another's.
 //!

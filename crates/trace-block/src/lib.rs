@@ -4,8 +4,8 @@
 //! trace than one buffer for each of its files and the window that sorts it. The CacheLib reader also keeps a bounded
 //! table of blocks, statistics a bounded sample of the working set, the oracleGeneral writer all of it.
 //!
-//! Reading order: [`record`], [`format`] (one module per format: what is to be known of it, layout, parser, encoder), [`input`] (unpacking,
-//! cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields
+//! Reading order: [`record`], [`format`] (one module per format: what is to be known of it, layout, parser, encoder),
+//! [`input`] (unpacking, cutting into lines and records), [`reader`], [`fault`] (what was wrong with a trace), [`source`] (what yields
 //! records: selection, speed), [`merge`], [`sink`] and [`convert`], [`stats`] (what a trace is like),
 //! [`generate`] (traces from numbers).
 

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 /// How many records are held back so that a late one finds its place.
 pub(crate) const WINDOW: usize = 4096;
 
-/// The last records in order of time; equal times keep their order. A record that is late by `n` places costs `n` moves.
+/// The last records in order of time; equal times keep their order. A record that is late by `n` places costs `n`
+/// moves.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     held: VecDeque<Record>,

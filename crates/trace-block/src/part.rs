@@ -35,7 +35,8 @@ impl TraceSegment {
         TraceSegment { name, feed, unit, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
     }
 
-    /// Takes the next record of a block, or one line or record of the data. `is_part` tells faults of several files apart.
+    /// Takes the next record of a block, or one line or record of the data. `is_part` tells faults of several files
+    /// apart.
     pub fn step(
         &mut self,
         names: &mut Names,

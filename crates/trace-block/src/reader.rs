@@ -51,14 +51,14 @@ impl TraceReader {
     /// Opens the trace that `input` yields; `file` is its name in messages (and for [`detect`] if `format` is `None`).
     ///
     /// # Errors
-    /// A failed read, no data, an unknown format, a file without block requests, another packing than gzip, zstd, xz and bzip2, or a beginning (first 100
-    /// lines or records) that mostly does not fit the format.
+    /// A failed read, no data, an unknown format, a file without block requests, another packing than gzip, zstd, xz
+    /// and bzip2, or a beginning (first 100 lines or records) that mostly does not fit the format.
     pub fn open(file: &str, input: Input, format: Option<Format>) -> Result<TraceReader, TraceError> {
         TraceReader::open_parts(file, vec![(file.to_string(), input)], format)
     }
 
-    /// Opens a trace of several files (such as blktrace's, one for each CPU), each with its name, as one in order of time.
-    /// Empty ones are passed over.
+    /// Opens a trace of several files (such as blktrace's, one for each CPU), each with its name, as one in order of
+    /// time. Empty ones are passed over.
     ///
     /// # Errors
     /// As [`TraceReader::open`]; also if the format is not one whose traces have parts.
@@ -68,7 +68,8 @@ impl TraceReader {
         format: Option<Format>,
     ) -> Result<TraceReader, TraceError> {
         let mut opened = Opened::new(file, inputs)?;
-        // The bytes that tell what else it looks like, should it be refused: looking costs more than reading a short trace.
+        // The bytes that tell what else it looks like, should it be refused: looking costs more than reading a short
+        // trace.
         let (format, head) = match format {
             Some(format) => (format, opened.head()?.to_vec()),
             None => (opened.recognise()?, Vec::new()),

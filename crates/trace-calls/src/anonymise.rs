@@ -1,9 +1,9 @@
 //! Paths under other names, so that a trace can be given away: the same component becomes the same word everywhere, so
 //! that the structure of the tree, links and repeated names stay.
 //!
-//! Kept are: the length of each component, its extension, a leading dot, `.` and `..`, digits only, and the names that every
-//! system has ([`KEPT`]). A word is drawn from the seed and the component alone; where two components draw one word, the
-//! later draws again. A reader that knows the seed can check a guessed name: keep the seed, or forget it.
+//! Kept are: the length of each component, its extension, a leading dot, `.` and `..`, digits only, and the names that
+//! every system has ([`KEPT`]). A word is drawn from the seed and the component alone; where two components draw one
+//! word, the later draws again. A reader that knows the seed can check a guessed name: keep the seed, or forget it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,9 +87,9 @@ pub struct Anonymiser {
     paths: BTreeMap<PathBytes, PathBytes>,
 }
 
-/// Gives all paths of a trace other names: those of calls, links, working directories, descriptors and the snapshot, and
-/// names of threads and of a program's own attributes. Texts of warnings go, their counts stay. A pure function of trace
-/// and seed.
+/// Gives all paths of a trace other names: those of calls, links, working directories, descriptors and the snapshot,
+/// and names of threads and of a program's own attributes. Texts of warnings go, their counts stay. A pure function of
+/// trace and seed.
 pub fn anonymise(trace: &mut Trace, seed: u64) {
     let mut names = Anonymiser::new(seed);
     for process in &mut trace.processes {

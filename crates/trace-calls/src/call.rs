@@ -1,9 +1,9 @@
-//! The closed list of calls. Calls that differ only in how they name their object are one here: `open`, `openat` and `creat`
-//! are [`Call::Open`]; `stat`, `lstat`, `fstatat`, `statx` and `fstat` are [`Call::Stat`]. What is platform-specific is a
-//! *pseudo-call*, which the replayer turns into calls of the target.
+//! The closed list of calls. Calls that differ only in how they name their object are one here: `open`, `openat` and
+//! `creat` are [`Call::Open`]; `stat`, `lstat`, `fstatat`, `statx` and `fstat` are [`Call::Stat`]. What is
+//! platform-specific is a *pseudo-call*, which the replayer turns into calls of the target.
 //!
-//! Fields named `seen…` are what the call told the program; all others are its arguments. Buffers and their contents are
-//! not kept. Offsets and lengths are in bytes.
+//! Fields named `seen…` are what the call told the program; all others are its arguments. Buffers and their contents
+//! are not kept. Offsets and lengths are in bytes.
 
 mod fds;
 mod kinds;

@@ -1,8 +1,8 @@
 //! `.etrace`: Esker's own recording, written as it happens. Bytes: `docs/reference/formats/etrace.md`.
 //!
 //! A header, then blocks of one kind of item each; a block stands for itself: its names come with it. A writer that is
-//! stopped in the middle loses what it had not yet flushed; a reader delivers all whole blocks and says that the tail is
-//! missing. Reading order: [`layout`], [`write`], [`read`].
+//! stopped in the middle loses what it had not yet flushed; a reader delivers all whole blocks and says that the tail
+//! is missing. Reading order: [`layout`], [`write`], [`read`].
 
 mod layout;
 mod read;

@@ -1,11 +1,11 @@
-//! Made traces: patterns of Apple's desktop programs, as the study of their traces describes them: documents saved by rename,
-//! packages that are renamed while threads work in them, farms of links, some broken and repaired later, hard links,
-//! extended attributes, exchanged files, databases with many `fsync`s, temporary names, descriptors whose numbers threads
-//! pass on to each other.
+//! Made traces: patterns of Apple's desktop programs, as the study of their traces describes them: documents saved by
+//! rename, packages that are renamed while threads work in them, farms of links, some broken and repaired later, hard
+//! links, extended attributes, exchanged files, databases with many `fsync`s, temporary names, descriptors whose
+//! numbers threads pass on to each other.
 //!
-//! Each pattern is a *script* in a folder of its own, played by two or three threads; scripts run beside each other on one
-//! simulated desk ([`desk`]). What a call answers is known from its script, so that the trace is one that a kernel could
-//! have made. Seed and shape decide every byte. [`hostile`] makes traces of an attacker.
+//! Each pattern is a *script* in a folder of its own, played by two or three threads; scripts run beside each other on
+//! one simulated desk ([`desk`]). What a call answers is known from its script, so that the trace is one that a kernel
+//! could have made. Seed and shape decide every byte. [`hostile`] makes traces of an attacker.
 
 mod desk;
 mod hostile;

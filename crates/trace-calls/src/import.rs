@@ -1,5 +1,5 @@
-//! Foreign traces. A [`TraceSource`] cuts a format into calls with unnamed arguments; all that follows is shared: the meaning
-//! of each call ([`decode`]) and its thread and process ([`assemble`]).
+//! Foreign traces. A [`TraceSource`] cuts a format into calls with unnamed arguments; all that follows is shared: the
+//! meaning of each call ([`decode`]) and its thread and process ([`assemble`]).
 //!
 //! Reading order: this file, [`lex`] (values as strace writes them), [`strace`], [`ibench`], [`decode`], [`assemble`].
 

@@ -137,8 +137,9 @@ impl Field for EntryKind {
     }
 }
 
-/// The tree, by absolute path: without `.`, `..`, doubled or trailing slashes, and through no symbolic link. The root is `/`
-/// and is always there, also where it is not listed. Directories that are only implied by what is in them are, too.
+/// The tree, by absolute path: without `.`, `..`, doubled or trailing slashes, and through no symbolic link. The root
+/// is `/` and is always there, also where it is not listed. Directories that are only implied by what is in them are,
+/// too.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Snapshot {
     /// The entries. A parent comes before its children.

@@ -1,8 +1,9 @@
-//! How values become bytes: varints, and paths and words by their number in a table. Shared by every format that holds calls.
+//! How values become bytes: varints, and paths and words by their number in a table. Shared by every format that holds
+//! calls.
 //!
-//! A varint has 7 bits to a byte, least significant first, the top bit set in all but the last byte (at most 10 bytes); a
-//! signed one is `(n << 1) ^ (n >> 63)` as a varint. A name is the varint number of its entry in a table of names that the
-//! surrounding format keeps.
+//! A varint has 7 bits to a byte, least significant first, the top bit set in all but the last byte (at most 10 bytes);
+//! a signed one is `(n << 1) ^ (n >> 63)` as a varint. A name is the varint number of its entry in a table of names
+//! that the surrounding format keeps.
 
 mod fields;
 

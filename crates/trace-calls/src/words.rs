@@ -1,5 +1,5 @@
-//! Flags and choices of calls, under portable names. Their bits and codes are Esker's own, are part of the `.etrace` format,
-//! and never change their meaning.
+//! Flags and choices of calls, under portable names. Their bits and codes are Esker's own, are part of the `.etrace`
+//! format, and never change their meaning.
 
 use bitflags::bitflags;
 
@@ -278,7 +278,8 @@ macro_rules! flag_sets {
 }
 
 flag_sets! {
-    /// How a file is opened. `O_RDONLY`, `O_WRONLY` and `O_RDWR` are `READ`, `WRITE` and both; none of them with `O_PATH`.
+    /// How a file is opened. `O_RDONLY`, `O_WRONLY` and `O_RDWR` are `READ`, `WRITE` and both; none of them with
+    /// `O_PATH`.
     OpenFlags {
         /// May read.
         READ = 0,

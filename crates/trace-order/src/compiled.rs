@@ -4,12 +4,13 @@
 //! [`Program::decode`]. It keeps *touches*, not edges: edges depend on the rules, which are chosen at replay, and deriving them
 //! again takes less time than reading them. [`Program::schedule`] derives, reduces, and gives each action its waits.
 //!
-//! In its calls every descriptor number is a *slot*, one for each descriptor that ever was: numbers that were used again, by
-//! whichever process, are different slots. Paths are absolute, or relative to a slot; working directories and masks of
-//! permission bits are already worked in.
+//! In its calls every descriptor number is a *slot*, one for each descriptor that ever was: numbers that were used
+//! again, by whichever process, are different slots. Paths are absolute, or relative to a slot; working directories and
+//! masks of permission bits are already worked in.
 //!
-//! The bytes are described in `docs/reference/formats/compiled-trace.md`. Reading order: this file, [`step`] (one action), [`about`]
-//! (what the compiler tells of its work), [`inspect`] (edges for people), [`left_out`] (I/O that no call holds), `read`, `write`.
+//! The bytes are described in `docs/reference/formats/compiled-trace.md`. Reading order: this file, [`step`] (one
+//! action), [`about`] (what the compiler tells of its work), [`inspect`] (edges for people), [`left_out`] (I/O that no
+//! call holds), `read`, `write`.
 
 pub mod about;
 pub mod inspect;
@@ -130,8 +131,8 @@ impl Program {
         &self.outline
     }
 
-    /// Number of actions. They are numbered in the order of the trace; where the results of overlapping calls contradict the
-    /// order of their entries, in that of their effects.
+    /// Number of actions. They are numbered in the order of the trace; where the results of overlapping calls
+    /// contradict the order of their entries, in that of their effects.
     pub fn len(&self) -> usize {
         self.outline.len()
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: never opens a file and never makes a call: reads traces that it is given.
 //!
-//! Reading order: [`model`] (the symbolic file system, which says what each call touches), [`rules`] (from touches to order),
+//! Reading order: [`model`] (the symbolic file system, which says what each call touches), [`rules`] (from touches to
+//! order),
 //! [`compiled`] (everything that a replay needs, in one file).
 
 #![forbid(unsafe_code)]

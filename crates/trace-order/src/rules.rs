@@ -1,7 +1,7 @@
 //! Rules that turn touched resources into an order of actions.
 //!
-//! Source: ROOT (resource-oriented ordering for trace replay). An edge from A to B says that B is issued after A is complete.
-//! Edges between actions of one thread are never made: a thread plays its actions in order.
+//! Source: ROOT (resource-oriented ordering for trace replay). An edge from A to B says that B is issued after A is
+//! complete. Edges between actions of one thread are never made: a thread plays its actions in order.
 //!
 //! The source takes a trace for totally ordered; calls of several threads overlap in fact. Where both are known to be
 //! apart, A comes before B if A returned before B was entered. Of two that overlap, the *sequential* rule orders
@@ -13,7 +13,8 @@
 //! then makes a thread wait for the thread that read before it in the trace. *Readers and writers*, ours, is sequential
 //! without that: an action that only looks comes after the changes before it, and before those behind it.
 //!
-//! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`] (edges), [`reduce`] (those that are implied by others go),
+//! Reading order: this file (which rules there are), [`outline`] (what they need to know of a trace), [`derive`]
+//! (edges), [`reduce`] (those that are implied by others go),
 //! [`schedule`] (what each action waits for in a mode of replay), [`check`] (whether a replay kept to it).
 
 pub mod check;
@@ -55,7 +56,8 @@ bitflags! {
         const FD_SEQ = 1 << 6;
         /// Stage on control blocks.
         const AIO_STAGE = 1 << 7;
-        /// Stage on names that nothing has: a failed look-up comes before what makes the name, and after what removes it.
+        /// Stage on names that nothing has: a failed look-up comes before what makes the name, and after what removes
+        /// it.
         const PATH_NEGATIVE = 1 << 8;
         /// Stage on files.
         const FILE_STAGE = 1 << 9;

@@ -32,7 +32,8 @@ pub trait Sink {
     fn warning(&mut self, kind: WarningKind, count: u64, at: Time, text: String);
 }
 
-/// Results that only the kernel sees: the call begins again, or fails with `EINTR`. `ERESTARTSYS` to `ERESTART_RESTARTBLOCK`.
+/// Results that only the kernel sees: the call begins again, or fails with `EINTR`. `ERESTARTSYS` to
+/// `ERESTART_RESTARTBLOCK`.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 /// Bytes of a page.
@@ -384,7 +385,8 @@ impl Assembler {
         sink.action(&Action { thread, enter: pending.enter, leave, call, outcome });
     }
 
-    /// A page fault of which the file is known. Others are of a program's own file, which `execve` maps, or older than the trace.
+    /// A page fault of which the file is known. Others are of a program's own file, which `execve` maps, or older than
+    /// the trace.
     fn fault(&mut self, tid: u32, fault: Fault, [first, last]: [u64; 2], sink: &mut impl Sink) {
         let Some(traced) = self.threads.get_mut(&tid) else { return };
         let found = self.processes.get(&traced.process).and_then(|owner| owner.maps.find(fault.address));

@@ -190,8 +190,8 @@ impl<'a> Raw<'a> {
         self.exit[at].filter(|_| self.succeeded())
     }
 
-    /// A text that was read. One that was not read to its end makes the call one that cannot be replayed, as one that was
-    /// not given does: programs ask so whether the kernel knows a call.
+    /// A text that was read. One that was not read to its end makes the call one that cannot be replayed, as one that
+    /// was not given does: programs ask so whether the kernel knows a call.
     fn text(&self, arg: usize) -> Result<&'a [u8], WarningKind> {
         let none = if self.args[arg] == 0 { WarningKind::BadArguments } else { WarningKind::CutPath };
         let bytes = self.bytes(arg).ok_or(none)?;

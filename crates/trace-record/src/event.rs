@@ -55,8 +55,8 @@ pub enum What<'a> {
         /// Its number from now on.
         new: u32,
     },
-    /// The kernel brought pages of a mapped file for the thread, or saw that they are there. One fault may be told more than
-    /// once, with one beginning and later and later ends.
+    /// The kernel brought pages of a mapped file for the thread, or saw that they are there. One fault may be told more
+    /// than once, with one beginning and later and later ends.
     Fault {
         /// When that was done; the event's time is when it was begun.
         done: u64,

@@ -15,7 +15,8 @@ pub struct Fault {
     pub in_call: bool,
 }
 
-/// Those of a thread that were not told yet: the last one, of which more may come, and all of a call, which come before it.
+/// Those of a thread that were not told yet: the last one, of which more may come, and all of a call, which come before
+/// it.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
@@ -33,8 +34,8 @@ impl Faults {
         whole
     }
 
-    /// All that is left, given when the call began that the thread is in or has just made. A fault in it took a part of the
-    /// call's time, so it is told as one that took none, right before.
+    /// All that is left, given when the call began that the thread is in or has just made. A fault in it took a part of
+    /// the call's time, so it is told as one that took none, right before.
     pub fn take_all(&mut self, call: Option<Time>) -> Vec<Fault> {
         let mut all = std::mem::take(&mut self.0);
         for fault in &mut all {

@@ -6,7 +6,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_fi
 
 use crate::calls;
 
-/// Binds this process and what it becomes: each recorded call stops for its tracer. Without a tracer it fails with `ENOSYS`.
+/// Binds this process and what it becomes: each recorded call stops for its tracer. Without a tracer it fails with
+/// `ENOSYS`.
 ///
 /// # Errors
 /// If the kernel has no filters, or forbids them.

@@ -39,8 +39,8 @@ pub enum GateError {
 }
 
 impl Gate {
-    /// Starts the process of a program, which stops before it executes it. `filtered`, its calls that are not recorded will
-    /// not stop under ptrace, if the gate can do that; tells whether it can.
+    /// Starts the process of a program, which stops before it executes it. `filtered`, its calls that are not recorded
+    /// will not stop under ptrace, if the gate can do that; tells whether it can.
     ///
     /// # Errors
     /// [`GateError`].

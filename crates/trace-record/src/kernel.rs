@@ -1,10 +1,10 @@
 //! The programs in the kernel that see the calls of the traced threads.
 //!
-//! Two run at the tracepoints `sys_enter` and `sys_exit` of every thread of the machine and leave at once where it is not a
-//! traced one; three follow the threads: `task_newtask`, `sched_process_exec`, `sched_process_exit`. Four see page faults on
-//! files: `page_fault_user` and `page_fault_kernel` note the address, `mm_filemap_fault` tells that the page has to be
-//! brought, `mm_filemap_map_pages` that it and its neighbours are there. What they see goes into one ring, in one order for all
-//! CPUs. What does not fit is counted.
+//! Two run at the tracepoints `sys_enter` and `sys_exit` of every thread of the machine and leave at once where it is
+//! not a traced one; three follow the threads: `task_newtask`, `sched_process_exec`, `sched_process_exit`. Four see
+//! page faults on files: `page_fault_user` and `page_fault_kernel` note the address, `mm_filemap_fault` tells that the
+//! page has to be brought, `mm_filemap_map_pages` that it and its neighbours are there. What they see goes into one
+//! ring, in one order for all CPUs. What does not fit is counted.
 //!
 //! A program in the kernel cannot wait for a page. If a text lies in one that is not in memory, the thread is marked.
 //! The text is read when the call returns, for which the kernel itself had to fetch the page.
@@ -34,7 +34,8 @@ const LOST: &str = "lost";
 const THREADS_MAX: u32 = 8192;
 /// Numbers of calls that are looked up.
 const CALLS_MAX: u32 = 512;
-/// A call's entry in [`CALLS`]: items at the beginning, whether it is recorded, items at the end, an argument to look at.
+/// A call's entry in [`CALLS`]: items at the beginning, whether it is recorded, items at the end, an argument to look
+/// at.
 const SPEC_BYTES: u32 = 32;
 const SPEC_RECORDED: i16 = 12;
 const SPEC_EXIT: i16 = 16;
@@ -45,7 +46,8 @@ const ITEM_MAX: i32 = 256;
 const EXIT_MAX: i32 = 1024;
 /// What is read at the end of the call under way.
 const ITEM_EXIT: i16 = 0;
-/// The last page fault: whether the kernel had it, its address, and when a page of a file was first wanted for it, or 0.
+/// The last page fault: whether the kernel had it, its address, and when a page of a file was first wanted for it, or
+/// 0.
 const FAULT_IN_CALL: i16 = 4;
 const FAULT_ADDRESS: i16 = 8;
 const FAULT_BEGUN: i16 = 16;
@@ -176,8 +178,8 @@ fn packed(spec: &Spec) -> [u8; SPEC_BYTES as usize] {
     entry
 }
 
-/// A measure in the low bits beside a place of the pointer, a place of the count (a whole number of words), and a size. A
-/// constant size is so many times a word that is one.
+/// A measure in the low bits beside a place of the pointer, a place of the count (a whole number of words), and a size.
+/// A constant size is so many times a word that is one.
 fn packed_item(item: Item) -> [u8; 4] {
     let pointer = wire::ARGUMENTS[item.arg];
     let (measure, count, size) = match item.what {

@@ -1,4 +1,5 @@
-//! Records what a program, and all that it starts, does with files: each call with its arguments, paths, results and times.
+//! Records what a program, and all that it starts, does with files: each call with its arguments, paths, results and
+//! times.
 //!
 //! Two ways see the calls. Programs in the kernel ([`kernel`]) cost a recorded call less than a microsecond and need
 //! root; ptrace ([`ptrace`]) stops each call twice and needs no privilege. What they see has one shape ([`event`]) and
@@ -6,8 +7,9 @@
 //!
 //! Invariant: never changes what a traced program sees of files, and reads no data of theirs.
 //!
-//! Reading order: [`calls`] (which calls, and what is read with each), [`event`], [`wire`] and [`kernel`] (the programs in
-//! the kernel), [`memory`] and [`ptrace`], [`gate`] and [`filter`] (how a program begins under trace), [`assemble`] with
+//! Reading order: [`calls`] (which calls, and what is read with each), [`event`], [`wire`] and [`kernel`] (the programs
+//! in the kernel), [`memory`] and [`ptrace`], [`gate`] and [`filter`] (how a program begins under trace), [`assemble`]
+//! with
 //! [`faults`] and [`places`], [`started`] and [`snapshot`] (what was there before), [`recorder`] (all of it).
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Where paths lead to: the working directories and open directories of traced processes, as far as calls tell.
 //!
-//! Only for finding files of which the snapshot does not know yet, and for warnings of maps; what is wrong here is missing
-//! there, and nothing else.
+//! Only for finding files of which the snapshot does not know yet, and for warnings of maps; what is wrong here is
+//! missing there, and nothing else.
 
 use std::collections::BTreeMap;
 

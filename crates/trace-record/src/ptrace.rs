@@ -1,8 +1,8 @@
 //! Recording by ptrace: each recorded call of each thread stops at its beginning and its end.
 //!
-//! Slower than programs in the kernel by far, but it needs no privilege, misses no text, and sees files before calls change
-//! them. A program that is stopped by job control goes on at once: a tracer that would leave it stopped needs a request that
-//! the library does not have.
+//! Slower than programs in the kernel by far, but it needs no privilege, misses no text, and sees files before calls
+//! change them. A program that is stopped by job control goes on at once: a tracer that would leave it stopped needs a
+//! request that the library does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 

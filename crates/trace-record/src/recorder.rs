@@ -113,7 +113,8 @@ pub enum RecordError {
     Signals(#[source] io::Error),
 }
 
-/// The reader of the ring looks so often: seldom enough to cost nothing, often enough to see files while they are there.
+/// The reader of the ring looks so often: seldom enough to cost nothing, often enough to see files while they are
+/// there.
 const NAP: Duration = Duration::from_millis(1);
 /// While a process is recorded by ptrace that we may be asked to leave.
 const SHORT_NAP: Duration = Duration::from_micros(100);

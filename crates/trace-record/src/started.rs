@@ -92,7 +92,8 @@ fn number_groups(pid: u32, found: &mut [Inherited]) {
     }
 }
 
-/// `fdinfo` of descriptors of one open file description is equal; of pipes and terminals, their inode says more than that.
+/// `fdinfo` of descriptors of one open file description is equal; of pipes and terminals, their inode says more than
+/// that.
 fn is_same_description(pid: u32, one: Fd, other: Fd) -> bool {
     let info = |fd: Fd| fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", fd.0)).ok();
     let link = |fd: Fd| fs::read_link(format!("/proc/{pid}/fd/{}", fd.0)).ok();

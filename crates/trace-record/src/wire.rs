@@ -76,8 +76,8 @@ pub enum Kind {
 const KINDS: [Kind; 8] =
     [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End, Kind::Fault];
 
-/// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake in
-/// them.
+/// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake
+/// in them.
 pub fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()> {
     let (time, thread, process) = (u64_at(record, TIME)?, u32_at(record, THREAD)?, u32_at(record, THREAD + 4)?);
     let kind = KINDS.into_iter().find(|known| u32_at(record, KIND) == Some(*known as u32))?;

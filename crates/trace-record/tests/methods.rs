@@ -61,8 +61,8 @@ fn settings(method: Method) -> Settings {
     }
 }
 
-/// The command that runs `words` in a folder. Its standard streams are not ours: those may be files whose ends and positions
-/// others move.
+/// The command that runs `words` in a folder. Its standard streams are not ours: those may be files whose ends and
+/// positions others move.
 fn program<'a>(folder: &'a Path, words: &[&'a str]) -> Vec<&'a str> {
     let folder = folder.to_str().expect("a plain name");
     let quiet = "exec \"$@\" </dev/null >/dev/null 2>&1";
@@ -113,8 +113,8 @@ fn straced(words: &[&str]) -> Option<Trace> {
     Some(read_trace(&mut source, OnBad::Fail).expect("strace's lines are understood"))
 }
 
-/// Each thread's calls as texts, in an order that does not depend on the numbers of threads: what differs between two runs
-/// is left out.
+/// Each thread's calls as texts, in an order that does not depend on the numbers of threads: what differs between two
+/// runs is left out.
 fn plain(trace: &Trace, racing: bool) -> Vec<Vec<String>> {
     let mut threads: BTreeMap<ThreadId, Vec<String>> = BTreeMap::new();
     for action in &trace.actions {

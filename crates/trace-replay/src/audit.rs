@@ -15,7 +15,8 @@ use crate::xattrs;
 /// Attributes that the system itself gives every file where it labels them.
 const LABELS: [&[u8]; 3] = [b"security.selinux", b"security.SMACK64", b"security.ima"];
 
-/// Everything below `dir` that grants rights: set-id bits, and attributes outside of `user.` and the system's own labels.
+/// Everything below `dir` that grants rights: set-id bits, and attributes outside of `user.` and the system's own
+/// labels.
 ///
 /// # Errors
 /// The kernel's.

@@ -1,9 +1,9 @@
 //! Whether a call came out as it did in the trace.
 //!
-//! It did not if one succeeded and the other failed; if both failed for different reasons; if a count of bytes or an offset
-//! differs; if a call of the `stat` family sees another type, or another size of a file. Numbers of descriptors, processes
-//! and addresses are names: they differ in every run. Entries of directories come in every file system's own order and
-//! form, so only their end is compared.
+//! It did not if one succeeded and the other failed; if both failed for different reasons; if a count of bytes or an
+//! offset differs; if a call of the `stat` family sees another type, or another size of a file. Numbers of descriptors,
+//! processes and addresses are names: they differ in every run. Entries of directories come in every file system's own
+//! order and form, so only their end is compared.
 
 use esker_trace_calls::call::Compared;
 use esker_trace_calls::words::FileKind;

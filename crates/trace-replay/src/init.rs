@@ -1,8 +1,8 @@
 //! Makes the tree that a trace begins with, and makes it again after a replay.
 //!
 //! A run directory ([`RunDir`]) holds `tree` (what the replay sees as its root), `shm` (shared memory by name) and
-//! `manifest.json`. There is one way of making: look at what is there, take away what should not be, put right what differs.
-//! After a full initialisation nothing was there; a delta skips at once what the manifest proves untouched.
+//! `manifest.json`. There is one way of making: look at what is there, take away what should not be, put right what
+//! differs. After a full initialisation nothing was there; a delta skips at once what the manifest proves untouched.
 //!
 //! Files get their sizes and bytes that cannot be compressed, left out or shared, because a hole never reaches a
 //! device. Invisible state (ageing, the order of creation) is not reproduced.
@@ -216,8 +216,8 @@ fn open_tree(run: RunDir) -> Result<Root, InitError> {
     }
 }
 
-/// Makes the tree of `snapshot` in the run directory `dir`, which is made if it is absent, and opens it. Calls back as it
-/// goes on.
+/// Makes the tree of `snapshot` in the run directory `dir`, which is made if it is absent, and opens it. Calls back as
+/// it goes on.
 ///
 /// # Errors
 /// [`InitError`]; nothing outside `dir` is touched, and nothing in it that no initialisation made.

@@ -1,13 +1,14 @@
 //! The kernel as a target: traced calls become system calls on the run directory.
 //!
-//! Processes of the trace are replayed by threads of one process. Each has its own descriptors, because a slot stands for a
-//! generation of a descriptor of one process; a fork copies handles, not descriptors. Working directories and masks of
-//! permission bits were worked in when the trace was compiled. Files are mapped as in the trace, in the one memory of the
-//! replay, and nothing but recorded page faults touches them.
+//! Processes of the trace are replayed by threads of one process. Each has its own descriptors, because a slot stands
+//! for a generation of a descriptor of one process; a fork copies handles, not descriptors. Working directories and
+//! masks of permission bits were worked in when the trace was compiled. Files are mapped as in the trace, in the one
+//! memory of the replay, and nothing but recorded page faults touches them.
 //!
-//! What has no safe form is replaced by the nearest call that has: `MAP_POPULATE` is a read into the page cache, `msync` writes the range back, asynchronous requests are made by threads of a pool, `execve`
-//! reads the head of the program's file, record locks are asked for by the whole process. Calls on what lies outside the
-//! tree (sockets, terminals, timers, other processes) are not made: their results are taken from the trace.
+//! What has no safe form is replaced by the nearest call that has: `MAP_POPULATE` is a read into the page cache,
+//! `msync` writes the range back, asynchronous requests are made by threads of a pool, `execve` reads the head of the
+//! program's file, record locks are asked for by the whole process. Calls on what lies outside the tree (sockets,
+//! terminals, timers, other processes) are not made: their results are taken from the trace.
 //!
 //! Reading order: this file, [`answer`], [`slots`], then one file for each family of calls.
 
@@ -178,7 +179,8 @@ impl<'a> CallExecutor<'a> {
         }
     }
 
-    /// Gets ready for a call: copies what a new process has of its parent, and looks up the descriptor of frequent calls.
+    /// Gets ready for a call: copies what a new process has of its parent, and looks up the descriptor of frequent
+    /// calls.
     pub fn prepare(&self, turn: &Turn<'_>) {
         let slots = &self.kernel.slots;
         for effect in &turn.step.slots {
@@ -311,8 +313,8 @@ impl<'a> CallExecutor<'a> {
         }
     }
 
-    /// What a call does to slots beside what it did itself: descriptors that it closed, and, if it was not made, things outside
-    /// for those that it made, so that they can be closed and doubled.
+    /// What a call does to slots beside what it did itself: descriptors that it closed, and, if it was not made, things
+    /// outside for those that it made, so that they can be closed and doubled.
     fn apply_slot_effects(&self, turn: &Turn<'_>, succeeded: bool, skipped: bool) {
         let slots = &self.kernel.slots;
         for effect in &turn.step.slots {

@@ -1,11 +1,12 @@
 //! Replays compiled traces of programs: makes the initial tree, plays every thread's calls in an order that the program
 //! itself could have had, and tells how long that took and what came out otherwise.
 //!
-//! Invariant: nothing outside the run directory is ever written, whatever a trace says; what is left grants no rights;
-//! a replay ends, also when a call of it would not. A user can vouch for a trace; then what is left may grant rights.
+//! Invariant: writes nothing outside the run directory, whatever a trace says; leaves nothing that grants rights; ends,
+//! also when a call would not. A user can vouch for a trace; then what is left may grant rights.
 //!
-//! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`] (the
-//! initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`] (one thread),
+//! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`]
+//! (the initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`]
+//! (one thread),
 //! [`kernel`] (the one target so far), [`replay`] (all together), `watchdog`. At the end [`check`] (what counts as otherwise),
 //! [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`] (what tests look for afterwards).
 

@@ -1,7 +1,8 @@
-//! One thread of a replay: waits for what an action depends on, sleeps what was computed, makes the call, tells the others.
+//! One thread of a replay: waits for what an action depends on, sleeps what was computed, makes the call, tells the
+//! others.
 //!
-//! Source: ROOT's main loop. Pacing is absolute: each thread keeps the instant at which it would be free if the replay cost
-//! nothing, and computation begins there, so neither late sleeps nor the replayer's own work add up.
+//! Source: ROOT's main loop. Pacing is absolute: each thread keeps the instant at which it would be free if the replay
+//! cost nothing, and computation begins there, so neither late sleeps nor the replayer's own work add up.
 
 use esker_trace_order::rules::reduce::{completed, issued};
 
@@ -148,8 +149,8 @@ impl<T: Target> Play<'_, T> {
         self.sleep(span).await
     }
 
-    /// A call that is not made takes the time that it took in the trace, as computation does, but for what it waited for there: that
-    /// has been waited for here.
+    /// A call that is not made takes the time that it took in the trace, as computation does, but for what it waited
+    /// for there: that has been waited for here.
     async fn hold_for_traced_time(&mut self, action: u32) -> Result<(), Stopped> {
         let instant = self.script.program().instant(action);
         let span = (instant.leave - instant.enter).saturating_sub(self.script.schedule().held(action).0);

@@ -1,9 +1,9 @@
 //! What a trace may not leave behind: privileges.
 //!
-//! Another person may have written the trace. A set-user-id file that it makes would run with the rights of the user that replays, and
-//! others could fill it through a shared map without losing the bit. The kernel reads meaning into attributes outside of
-//! `user.`: `security.capability` grants rights, access lists open files. A replay leaves all of these out and counts them,
-//! unless the user vouches for the trace (`--keep-modes`).
+//! Another person may have written the trace. A set-user-id file that it makes would run with the rights of the user
+//! that replays, and others could fill it through a shared map without losing the bit. The kernel reads meaning into
+//! attributes outside of `user.`: `security.capability` grants rights, access lists open files. A replay leaves all of
+//! these out and counts them, unless the user vouches for the trace (`--keep-modes`).
 
 use std::collections::BTreeMap;
 

@@ -326,8 +326,8 @@ impl Session {
     }
 }
 
-/// Where a traced process had a single thread, its calls on descriptors were as much faster as they are slower for threads that share
-/// a table of them, as those of a replay do.
+/// Where a traced process had a single thread, its calls on descriptors were as much faster as they are slower for
+/// threads that share a table of them, as those of a replay do.
 fn sharings_ns(script: &Script, sharing_ns: u64) -> Vec<u64> {
     let players = script.program().players();
     let mut threads: BTreeMap<ProcessId, u32> = BTreeMap::new();

@@ -45,7 +45,8 @@ pub struct Report {
     /// Why it says nothing.
     #[serde(default)]
     pub no_prediction: Option<String>,
-    /// I/O of the program that was not played, because the trace does not hold it. Nothing in reports of before it was told.
+    /// I/O of the program that was not played, because the trace does not hold it. Nothing in reports of before it was
+    /// told.
     #[serde(default)]
     pub left_out: LeftOut,
     /// Elapsed times of all repetitions, of which this report shows the one in the middle.

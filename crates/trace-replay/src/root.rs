@@ -1,12 +1,12 @@
 //! The run directory: the only part of the file system that a replay reaches.
 //!
-//! Every path of a trace is resolved by the kernel with the run's tree as its root (`openat2` with `RESOLVE_IN_ROOT`), so an
-//! absolute path, an absolute symbolic link and any number of `..` stay inside, also while another thread renames
+//! Every path of a trace is resolved by the kernel with the run's tree as its root (`openat2` with `RESOLVE_IN_ROOT`),
+//! so an absolute path, an absolute symbolic link and any number of `..` stay inside, also while another thread renames
 //! directories. Targets of links therefore need no rewriting: a link shows the text that was traced.
 //!
-//! Only `openat2` can confine a whole path. All other calls get the directory that holds the last component, resolved that
-//! way, and one component that is not followed. That directory is kept by each thread in a [`Cache`] until any directory
-//! or link may have moved ([`Root::shift`]), so that a call by path stays one system call.
+//! Only `openat2` can confine a whole path. All other calls get the directory that holds the last component, resolved
+//! that way, and one component that is not followed. That directory is kept by each thread in a [`Cache`] until any
+//! directory or link may have moved ([`Root::shift`]), so that a call by path stays one system call.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -77,7 +77,8 @@ impl Root {
     /// The tree of a run directory.
     ///
     /// # Errors
-    /// The kernel's; `NOSYS` before Linux 5.6, which cannot confine a path; `LOOP` or `NOTDIR` if the tree is a link or a file.
+    /// The kernel's; `NOSYS` before Linux 5.6, which cannot confine a path; `LOOP` or `NOTDIR` if the tree is a link or
+    /// a file.
     pub fn of(run: RunDir) -> Result<Root, Errno> {
         Root::open(run, Arc::new(AtomicU64::new(1)))
     }
@@ -182,8 +183,8 @@ impl Root {
         Ok(ParentDir { dir, leaf: name })
     }
 
-    /// A name with a slash behind it stands for a directory, and goes through a link: the kernel would follow it out of the
-    /// tree, so it is resolved here.
+    /// A name with a slash behind it stands for a directory, and goes through a link: the kernel would follow it out of
+    /// the tree, so it is resolved here.
     fn directory_place(
         &self,
         base: Base<'_>,
@@ -217,7 +218,8 @@ impl Root {
         Ok(dir)
     }
 
-    /// A relative path that climbs or meets an absolute link, from the root: the kernel knows where the directory is now.
+    /// A relative path that climbs or meets an absolute link, from the root: the kernel knows where the directory is
+    /// now.
     fn absolute(&self, dir: BorrowedFd<'_>, path: &[u8]) -> Result<Vec<u8>, Errno> {
         let here = rustix::fs::readlink(proc_path(&dir), Vec::new())?.into_bytes();
         let root = rustix::fs::readlink(proc_path(&self.dir), Vec::new())?.into_bytes();
@@ -274,15 +276,15 @@ impl Cache {
     }
 }
 
-/// The path under which the kernel shows an open descriptor of this thread, whose table need not be that of the process: the same
-/// number may be another file there.
+/// The path under which the kernel shows an open descriptor of this thread, whose table need not be that of the
+/// process: the same number may be another file there.
 pub fn proc_path(fd: &impl AsFd) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/thread-self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
-/// The path of `leaf` in an open directory, for calls that take no directory; the leaf is not followed by calls that do not
-/// follow.
+/// The path of `leaf` in an open directory, for calls that take no directory; the leaf is not followed by calls that do
+/// not follow.
 pub fn proc_path_in(place: &ParentDir) -> Vec<u8> {
     [proc_path(&place.dir).as_bytes(), b"/", place.leaf.as_bytes()].concat()
 }

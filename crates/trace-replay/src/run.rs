@@ -38,7 +38,8 @@ pub struct RunOptions {
     pub init: InitOptions,
     /// Those of each replay; the platform is each trace's own.
     pub replay: ReplayOptions,
-    /// How often all is replayed, at least once. Between replays the tree is put right again, unless it is not made at all.
+    /// How often all is replayed, at least once. Between replays the tree is put right again, unless it is not made at
+    /// all.
     pub repeat: u32,
 }
 
@@ -78,8 +79,8 @@ pub fn tree(jobs: &[ReplayInput]) -> Result<(Snapshot, Vec<String>), OverlayErro
     Ok((tree, conflicts.into_iter().map(note).collect()))
 }
 
-/// Replays all of `jobs` at once in the run directory `dir`, as often as wanted. Gives a report of each: of the repetition
-/// whose elapsed time is in the middle, with the mismatches of the one that had most.
+/// Replays all of `jobs` at once in the run directory `dir`, as often as wanted. Gives a report of each: of the
+/// repetition whose elapsed time is in the middle, with the mismatches of the one that had most.
 ///
 /// # Errors
 /// [`RunError`]; calls that come out otherwise are no error.

@@ -225,8 +225,9 @@ fn fills_pipes(step: &Step) -> bool {
     step.notes.contains(Notes::WAITS) && matches!(step.call, Call::Write { .. }) && !given_up
 }
 
-/// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited for.
-/// Writes to pipes come where they began: what others read meanwhile is of them, and here the pipe has room for all of it.
+/// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited
+/// for. Writes to pipes come where they began: what others read meanwhile is of them, and here the pipe has room for
+/// all of it.
 fn in_a_row(program: &Program) -> Result<Vec<u32>, Malformed> {
     let mut latest = 0;
     let mut keys = Vec::with_capacity(program.len());

@@ -1,7 +1,8 @@
 //! Files that are no data: FIFOs, sockets and devices.
 //!
-//! A device of the trace becomes the same device where the system lets us make it, otherwise a link to it. A replay never
-//! opens any device but those that are harmless everywhere, and `/dev/random` is `/dev/urandom`, which never blocks.
+//! A device of the trace becomes the same device where the system lets us make it, otherwise a link to it. A replay
+//! never opens any device but those that are harmless everywhere, and `/dev/random` is `/dev/urandom`, which never
+//! blocks.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};

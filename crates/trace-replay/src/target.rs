@@ -39,8 +39,9 @@ pub trait Target {
     /// [`Stopped`].
     fn sleep_until(&mut self, due_ns: u64) -> impl Future<Output = Result<(), Stopped>>;
 
-    /// Gets ready for a call that nothing holds back any more, so that the call itself takes no longer than it must. What a
-    /// new process has of its parent is there from here on: its first calls may be issued while that call still runs.
+    /// Gets ready for a call that nothing holds back any more, so that the call itself takes no longer than it must.
+    /// What a new process has of its parent is there from here on: its first calls may be issued while that call still
+    /// runs.
     fn prepare(&mut self, turn: &Turn<'_>);
 
     /// Nanoseconds by which [`Target::perform`] takes longer than the call that it makes, where it does not time that.

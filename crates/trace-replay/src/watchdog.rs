@@ -1,7 +1,9 @@
-//! Looks whether anything happens, and ends a replay in which nothing does: a call may wait for a peer that never comes.
+//! Looks whether anything happens, and ends a replay in which nothing does: a call may wait for a peer that never
+//! comes.
 //!
-//! A call that waits for others may do so as long as it did in the trace, and then for the replay's patience. A call that waits
-//! for the target alone, such as an `fsync`, gets more: a device may be slow, spin up or try again, and is not stuck.
+//! A call that waits for others may do so as long as it did in the trace, and then for the replay's patience. A call
+//! that waits for the target alone, such as an `fsync`, gets more: a device may be slow, spin up or try again, and is
+//! not stuck.
 
 use esker_base::Nanos;
 use esker_rt::{JoinHandle, Rt};

@@ -1,13 +1,13 @@
 //! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak`,
-//! `record-suite` and `test`.
+//! `record-suite`, `docs` and `test`.
 //!
 //! Invariant: never linked into what serves data; changes no source file. `cargo xtask docs` writes the marked blocks
 //! of documents.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
 //! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
-//! at length), [`suite`] (traces of real programs), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a
-//! machine could not run), [`program`] (running other programs).
+//! at length), [`suite`] (traces of real programs), [`docs`] (generated blocks of documents), [`mod@test`] (a
+//! newcomer's second command), [`skips`] (tests that a machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -17,6 +17,7 @@
 )]
 
 mod complexity;
+mod docs;
 mod mutate;
 mod peers;
 mod program;
@@ -67,6 +68,7 @@ const VERBS: &[Verb] = &[
         usage: "record-suite [--esker PROGRAM] [--only NAME] [--table]   record the real programs of data/programs",
         run: suite::main,
     },
+    Verb { name: "docs", usage: "docs              write the generated blocks of the documents", run: docs::main },
     Verb { name: "test", usage: "test [ARGUMENTS]  install what the tests need, then run all tests", run: test::main },
 ];
 

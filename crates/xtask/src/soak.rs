@@ -53,7 +53,7 @@ static SOAKS: [Soak; 6] = [
     Soak {
         word: "layers",
         place: &["-p", "esker-it", "--test", "it"],
-        test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back",
+        test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_member_is_pulled_and_comes_back",
         ..KILLS
     },
     Soak {
@@ -73,7 +73,7 @@ const KEY: (&str, &str) = (
 
 /// `cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]]`. The file holds a stack text, in which
 /// DIR stands for a new empty folder; its first export is loaded. The second file holds the same stack without a part
-/// of it, which is served now and then instead: a mirror with one half, say.
+/// of it, which is served now and then instead: a mirror with one member, say.
 ///
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled
 /// and comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves

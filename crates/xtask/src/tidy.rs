@@ -7,6 +7,7 @@ mod actors;
 mod asserts;
 mod budgets;
 mod comments;
+mod generated;
 mod glossary;
 mod kinds;
 mod leaks;
@@ -50,6 +51,7 @@ const RULES: &[(&str, Check)] = &[
     ("rivals", rivals::check),
     ("skips", skips::check),
     ("text", text::check),
+    ("generated", generated::check),
     ("sentences", sentences::check),
     ("actors", actors::check),
     ("glossary", glossary::check),

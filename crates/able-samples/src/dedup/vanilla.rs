@@ -1,5 +1,5 @@
-//! Deduplication by hand: it keeps its table in two slots with digests, keeps reads and changes apart, and splits and joins
-//! reads itself.
+//! Deduplication by hand: it keeps its table in two slots with digests, keeps reads and changes apart, and splits and
+//! joins reads itself.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

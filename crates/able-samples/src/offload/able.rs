@@ -39,14 +39,14 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 
 impl Extension for Offload {
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let OpenContext { rt, pool, below, station } = opening;
+        let OpenContext { rt, pool, below, handle } = opening;
         let (rests, size, backup) = (self.rests, self.size, self.backup.clone());
         let (mover, slot) = (self.mover.clone(), self.dirty.clone());
         Step::later(async move {
             let dirty = restore(&Io::new(&rt, &pool, below), size, &backup).await;
             let dirty = dirty.map_err(|error| KindError::Outside(error.to_string()))?;
             if !rests {
-                let way = Way::Background(rt.clone(), pool, station);
+                let way = Way::Background(rt.clone(), pool, handle);
                 rt.spawn("off-loading", go_home(mover, way, dirty.clone(), size)).detach();
             }
             slot.get_or_init(|| dirty);

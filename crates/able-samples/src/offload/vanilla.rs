@@ -1,5 +1,5 @@
-//! Off-loading by hand: it keeps its bits in two slots with digests, holds requests of what moves, splits those that span both
-//! devices, and copies home itself.
+//! Off-loading by hand: it keeps its bits in two slots with digests, holds requests of what moves, splits those that
+//! span both devices, and copies home itself.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -56,14 +56,14 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 
 impl Extension for Offload {
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let OpenContext { rt, pool, below, station } = opening;
+        let OpenContext { rt, pool, below, handle } = opening;
         let state = self.state.clone();
         Step::later(async move {
             let bits = load(&below, &pool, state.size).await;
             let bits = bits.map_err(|error| KindError::Outside(error.to_string()))?;
             state.bits.get_or_init(|| bits);
             if !state.rests {
-                rt.spawn("off-loading", go_home(state, pool, station)).detach();
+                rt.spawn("off-loading", go_home(state, pool, handle)).detach();
             }
             Ok(())
         })
@@ -273,9 +273,9 @@ async fn routed(state: &State, below: &Below, pool: &Pool, mut bio: Bio) -> Done
     Done { result, buf }
 }
 
-async fn go_home(state: Rc<State>, pool: Pool, station: LayerHandle) {
+async fn go_home(state: Rc<State>, pool: Pool, handle: LayerHandle) {
     for unit in units(span(0, state.size)).filter(|unit| state.bits().has(*unit)).collect::<Vec<_>>() {
-        let Some(job) = station.enter().await else { return };
+        let Some(job) = handle.enter().await else { return };
         let range = span(unit * UNIT, UNIT);
         state.traffic.stop(range).await;
         // What could not be moved stays dirty and is served from the backup.

@@ -199,8 +199,8 @@ impl Lowers {
         there.min_by_key(|lower| self.lowers[*lower].head.get().at.abs_diff(offset))
     }
 
-    /// Calls `handler` for each `event` (or any) of `lower` (or any) from now on, until [`Lowers::forget`] is called with the
-    /// number that this gives.
+    /// Calls `handler` for each `event` (or any) of `lower` (or any) from now on, until [`Lowers::forget`] is called
+    /// with the number that this gives.
     ///
     /// # Errors
     /// No such lower device.
@@ -223,8 +223,8 @@ impl Lowers {
         self.handlers.borrow_mut().remove(&handler).is_some()
     }
 
-    /// Says that something happened. Handlers are called once for each change, in the order in which they came: what a lower
-    /// end is already is no event. Whether it was one.
+    /// Says that something happened. Handlers are called once for each change, in the order in which they came: what a
+    /// lower end is already is no event. Whether it was one.
     ///
     /// # Errors
     /// No such lower device.

@@ -54,8 +54,8 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// For `stack`, which was built from `kinds`. `declarations` says what extensions are good for and what is wanted, in the
-    /// form of `docs/guide/compose.md`, without the stack's own text.
+    /// For `stack`, which was built from `kinds`. `declarations` says what extensions are good for and what is wanted,
+    /// in the form of `docs/guide/compose.md`, without the stack's own text.
     pub fn new(stack: &Rc<Stack>, kinds: &'static [&'static Kind], declarations: &str) -> Registrar {
         Registrar { stack: stack.clone(), kinds, declarations: declarations.to_string() }
     }

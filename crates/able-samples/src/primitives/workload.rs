@@ -1,7 +1,8 @@
 //! The workload profiler: which blocks are popular, and what is known of a request's maker.
 //!
-//! Counts are exact and kept in epochs, so that a window of the past can be asked for. What would be more than the agreed
-//! number of blocks is dropped epoch by epoch, the oldest first; [`Popular::dropped`] says whether that happened.
+//! Counts are exact and kept in epochs, so that a window of the past can be asked for. What would be more than the
+//! agreed number of blocks is dropped epoch by epoch, the oldest first; [`Popular::dropped`] says whether that
+//! happened.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -184,8 +185,8 @@ pub enum Key {
     Storage,
 }
 
-/// Says something of a request (`set_request_information`). Clones, parts and retries say the same. A value that its field
-/// cannot hold is refused.
+/// Says something of a request (`set_request_information`). Clones, parts and retries say the same. A value that its
+/// field cannot hold is refused.
 ///
 /// # Errors
 /// The largest value that would fit.

@@ -228,7 +228,8 @@ impl Planner {
         !self.taken.iter().any(|(other, other_changes)| range.overlaps(*other) && (changes || *other_changes))
     }
 
-    /// Mostly short ranges, sometimes whole windows, often at the ends: in whole `unit`s, which some transfers have no room for.
+    /// Mostly short ranges, sometimes whole windows, often at the ends: in whole `unit`s, which some transfers have no
+    /// room for.
     fn range(&mut self, unit: u64) -> Option<ByteRange> {
         let window = self.window();
         let units = window.len().min(u64::from(self.limits.transfer_max)) / unit;

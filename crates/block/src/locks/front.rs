@@ -1,8 +1,8 @@
 //! The front: the claims that a new one meets on each byte.
 //!
-//! The bytes with claims on them are cut into segments. A segment names the last exclusive claim on its bytes and the shared ones
-//! that came after it. To wait for these is to wait for all, because the exclusive claim waits for what came before it. So a
-//! queue of claims on the same bytes has one link for each claim.
+//! The bytes with claims on them are cut into segments. A segment names the last exclusive claim on its bytes and the
+//! shared ones that came after it. To wait for these is to wait for all, because the exclusive claim waits for what
+//! came before it. So a queue of claims on the same bytes has one link for each claim.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,8 +105,8 @@ struct Body {
     holders: Holders,
 }
 
-/// Segments, by their first byte. None overlaps another, none is without claims, neighbours have different claims, and all of
-/// these live: there are at most twice as many segments as ranges of claims.
+/// Segments, by their first byte. None overlaps another, none is without claims, neighbours have different claims, and
+/// all of these live: there are at most twice as many segments as ranges of claims.
 #[derive(Default)]
 pub(super) struct Front {
     segments: BTreeMap<u64, Body>,
@@ -188,8 +188,8 @@ impl Front {
         self.join(range);
     }
 
-    /// Takes an exclusive claim out of `range`: where it is the last one, what it covered shows again. `beneath` tells that of
-    /// a segment.
+    /// Takes an exclusive claim out of `range`: where it is the last one, what it covered shows again. `beneath` tells
+    /// that of a segment.
     pub fn uncover(&mut self, range: ByteRange, ticket: Ticket, beneath: impl Fn(Segment) -> Vec<Segment>) {
         let mut from = range.start();
         while from < range.end()
@@ -208,8 +208,8 @@ impl Front {
         self.join(range);
     }
 
-    /// Makes one segment of equal neighbours in `range` and at its ends, where a claim has gone. Nowhere else can neighbours
-    /// have become equal: what tells them apart covers one of them only, hence ends between them.
+    /// Makes one segment of equal neighbours in `range` and at its ends, where a claim has gone. Nowhere else can
+    /// neighbours have become equal: what tells them apart covers one of them only, hence ends between them.
     fn join(&mut self, range: ByteRange) {
         let before = self.segments.range(..range.start()).next_back();
         let mut from = before.map_or(range.start(), |(start, _)| *start);

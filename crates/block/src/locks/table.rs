@@ -1,7 +1,7 @@
 //! Claims, and which of them wait for which.
 //!
-//! A claim waits for the claims that it met in the [`Front`] and that exclude it. It keeps what it met, because an exclusive
-//! claim may leave before it is granted: then the claims after it meet what that one met. So does the front.
+//! A claim waits for the claims that it met in the [`Front`] and that exclude it. It keeps what it met, because an
+//! exclusive claim may leave before it is granted: then the claims after it meet what that one met. So does the front.
 
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
@@ -152,7 +152,8 @@ impl Table {
         added
     }
 
-    /// An exclusive claim left before it was granted: a follower meets what that one had met. This costs as much as both met.
+    /// An exclusive claim left before it was granted: a follower meets what that one had met. This costs as much as
+    /// both met.
     fn inherit(&mut self, follower: Ticket, gone: Ticket, under: &[Segment]) {
         let claim = self.claims.get_mut(&follower).expect("it waits for the one that leaves");
         let (mode, met) = (claim.mode, std::mem::take(&mut claim.under));
@@ -208,8 +209,8 @@ impl Table {
     }
 }
 
-/// What a segment becomes when its exclusive claim, which had met `under`, has gone. A claim of mode `mode` meets it: a shared one
-/// does not wait for shared ones.
+/// What a segment becomes when its exclusive claim, which had met `under`, has gone. A claim of mode `mode` meets it: a
+/// shared one does not wait for shared ones.
 fn beneath(segment: Segment, under: &[Segment], mode: Mode, claims: &BTreeMap<Ticket, Box<Claim>>) -> Vec<Segment> {
     let later = &segment.holders.shared;
     let piece = |start, end, holders| Segment { start, end, holders };

@@ -238,8 +238,8 @@ fn a_claim_on_everything_amid_small_ones_costs_no_more_than_they_are() {
     });
 }
 
-/// At each instant a shared claim on everything lives, while small ones come and go: the cuts that these leave behind go
-/// too.
+/// At each instant a shared claim on everything lives, while small ones come and go: the cuts that these leave behind
+/// go too.
 #[test]
 fn claims_that_have_gone_leave_no_cuts_behind() {
     let locks = RangeLocks::default();

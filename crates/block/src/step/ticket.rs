@@ -1,4 +1,5 @@
-//! Tickets: results that a table of requests in flight will have. A request that waits in a table needs no memory of its own.
+//! Tickets: results that a table of requests in flight will have. A request that waits in a table needs no memory of
+//! its own.
 
 use std::cell::RefCell;
 use std::future::Future;

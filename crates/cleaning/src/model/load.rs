@@ -29,7 +29,8 @@ pub const TEN_NINETY: Skew = Skew::HotCold { hot: 0.1, writes: 0.9 };
 pub struct Load {
     /// How uneven.
     pub skew: Skew,
-    /// Overwrites, in volumes, after which the hot blocks are others: the set moves on by its size, with Zipf's law by a tenth.
+    /// Overwrites, in volumes, after which the hot blocks are others: the set moves on by its size, with Zipf's law by
+    /// a tenth.
     pub drift: Option<f64>,
 }
 

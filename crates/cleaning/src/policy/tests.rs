@@ -16,7 +16,8 @@ fn order(policy: &dyn Policy, segments: &[Summary]) -> Vec<usize> {
 
 #[test]
 fn each_policy_has_its_own_order() {
-    // Worth, by hand: printed 900*10/190, 10*90/110, 500*50/150, 1*50/150, 100*100/100; published ../180, ../20, ../100, ../100, ../1.
+    // Worth, by hand: printed 900*10/190, 10*90/110, 500*50/150, 1*50/150, 100*100/100; published ../180, ../20,
+    // ../100, ../100, ../1.
     let segments = [full(90, 100), full(10, 990), full(50, 500), full(50, 999), full(0, 900)];
     let check = |policy: &dyn Policy, expected: [usize; 5]| assert_eq!(order(policy, &segments), expected);
     check(&Timestamp, [0, 2, 4, 1, 3]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use esker_serve::view::{ClientRow, Flow, Row, What};
+use esker_serve::rates::{ClientRow, Rates, Row, What};
 
 use super::figures::{digits, latency, rate, span};
 
@@ -25,7 +25,7 @@ const fn column<R>(title: &'static str, width: usize, rank: u8, cell: fn(&R) -> 
 /// What was not measured.
 const UNKNOWN: &str = "-";
 
-fn with_flow(row: &Row, cell: fn(&Flow) -> String) -> String {
+fn with_flow(row: &Row, cell: fn(&Rates) -> String) -> String {
     row.flow.as_ref().map_or_else(|| UNKNOWN.to_string(), cell)
 }
 
@@ -140,7 +140,7 @@ impl Sort {
     /// Sorts devices, layers and exports; equal ones stay in the order of the text.
     pub fn places(self, rows: &mut [Row]) {
         let flow = |row: &Row| row.flow.unwrap_or_default();
-        let most = |number: fn(&Flow) -> f64| {
+        let most = |number: fn(&Rates) -> f64| {
             move |a: &Row, b: &Row| number(&flow(b)).partial_cmp(&number(&flow(a))).unwrap_or(Ordering::Equal)
         };
         match self {

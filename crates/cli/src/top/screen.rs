@@ -1,7 +1,7 @@
 //! The screen of `esker top`, drawn for any size of terminal.
 
 use esker_serve::View;
-use esker_serve::view::{ClientRow, Row};
+use esker_serve::rates::{ClientRow, Row};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

@@ -3,9 +3,9 @@
 use esker_trace_block::{Format, Index, IndexError, Source, Speed};
 use serde_json::json;
 
+use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json};
 use crate::trace_files;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -25,7 +25,7 @@ struct Check {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInput,
     /// One JSON object for each trace
     #[arg(long)]
     json: bool,

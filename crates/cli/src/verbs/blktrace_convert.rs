@@ -5,10 +5,10 @@ use std::io;
 use esker_trace_block::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
+use crate::block_trace::{Trace, TraceInput, report_json, to_help, written_format};
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json, to_help, written_format};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -40,7 +40,7 @@ struct Convert {
     #[arg(long, value_name = "FORMAT", help = to_help("as the name of the target ends"), value_parser = written_format)]
     to: Option<Format>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInput,
     /// How many times faster than recorded (0.000001 to 1000000)
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     speed: Speed,

@@ -7,10 +7,10 @@ use esker_trace_block::generate::{Calibration, Generator, Profile, calibrate};
 use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
+use crate::block_trace::{to_help, written_format};
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
-use crate::trace::{to_help, written_format};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.

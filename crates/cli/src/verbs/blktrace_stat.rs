@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use esker_trace_block::{Source, Speed, Stats, Summary, stats};
 use serde_json::json;
 
+use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
 use crate::outputs::Output;
 use crate::terminal::Terminal;
-use crate::trace::{Reading, Trace, report_json};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Stat>(About {
     words: &["blktrace", "stat"],
     summary: "Describe block traces",
-    details: "Counts operations, bytes, footprint, alignment, sequential streams (exact ones, and those by the 512 KiB \
-              rule), distances, sizes, times between requests, skew with the fit of Zipf's law, what was read and \
-              written, and the working set of each hour and day; in one pass and bounded memory. Packed traces are \
-              unpacked on the fly. Damaged lines and records are left out and reported as a warning. A truncated trace \
-              is described up to the cut, and the exit status is 1.",
+    details: "Prints operations, bytes, footprint, alignment, distances, sizes, times between requests, and \
+              sequential streams, exact and by the 512 KiB rule. Prints also the skew with the fit of Zipf's law, \
+              the bytes both read and written, and the working set of each hour and day. One pass and bounded \
+              memory suffice. Packed traces are unpacked on the fly. Damaged lines and records are left out and \
+              reported as a warning. A truncated trace is described up to the cut, and the exit status is 1.",
     examples: &[
         Example { line: "esker blktrace stat data/linux-mysql.load.gz", does: "prints a table" },
         Example {
@@ -39,7 +39,7 @@ struct Stat {
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInput,
     /// One JSON object for each trace instead of tables
     #[arg(long)]
     json: bool,

@@ -19,12 +19,13 @@ pub const VERB: Verb = Verb::of::<Calibrate>(About {
     words: &["calibrate"],
     summary: "Measure what layers and devices take on this machine",
     details: "Plays small requests through every layer and through devices in memory, in turns with the same stack \
-              without the layer, and writes the CPU time of each layer and the service times of each device, for `esker \
-              try` to charge in virtual time. With --scratch a file in that folder is measured too, by operation, length \
-              and requests in flight; it takes 256 MiB and is removed afterwards. With --device a block device is measured \
-              too, which no program may use meanwhile. It is only read, unless --overwrite is given: then random blocks \
-              anywhere on it are overwritten, and one that holds something is refused without --force. A layer's cost is \
-              the median of the rounds, a distribution that of all rounds together. Let nothing else run meanwhile.",
+              without the layer. Writes the CPU time of each layer and the service times of each device; `esker \
+              try` charges them in virtual time. --scratch also measures a file in that folder, by operation, \
+              length and requests in flight. The file takes 256 MiB and is removed afterwards. --device also \
+              measures a block device, which no program may use meanwhile. The device is only read. With \
+              --overwrite, random blocks anywhere on it are overwritten; a device that holds something is refused \
+              without --force. A layer's cost is the median of the rounds; a distribution is that of all rounds \
+              together. Let nothing else run meanwhile.",
     examples: &[
         Example { line: "esker calibrate", does: "measures CPU and memory, and writes esker-calibration.toml" },
         Example {

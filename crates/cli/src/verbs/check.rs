@@ -16,13 +16,14 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["check"],
     summary: "Check what layers keep on files and devices",
-    details: "Looks at media that no stack uses now. Halves of a mirror are named together: their superblocks must fit together, \
-              and their data must be equal wherever no superblock says that it may differ. Of a log of off-loaded writes all \
-              records are read and their checksums compared; of a deduplicated volume the tables against each other, and \
-              all bytes against their fingerprints; of a log-structured volume everything that opening it would read: superblock, \
-              map, log and the names in it. Nothing is written. The exit status is 1 if anything is wrong.",
+    details: "Reads media that no stack uses. Members of a mirror are named together: their superblocks must fit \
+              together, and their data must be equal where no superblock says that it may differ. For an \
+              off-loading log, the checker reads all records and their checksums. For a deduplicated volume, it \
+              compares the tables with each other and all bytes with their fingerprints. For a log-structured \
+              volume, it reads what opening reads: superblock, map, log, and names of volumes. Nothing is written. \
+              The exit status is 1 if anything is wrong.",
     examples: &[
-        Example { line: "esker check a.img b.img", does: "compares the halves of a mirror" },
+        Example { line: "esker check a.img b.img", does: "compares the members of a mirror" },
         Example { line: "esker check log.img", does: "reads a log of off-loaded writes" },
         Example { line: "esker check dedup.img --json", does: "checks a deduplicated volume and prints JSON" },
         Example { line: "esker check disk.img", does: "does all that opening a volume would do, without a write" },

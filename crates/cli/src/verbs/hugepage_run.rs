@@ -1,7 +1,6 @@
 //! `esker hugepage run`: manages the huge pages of processes until it is told to stop.
 
 use std::cell::RefCell;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,6 +17,7 @@ use esker_serve::server::listen_for_metrics;
 use esker_stack::text::address;
 
 use crate::failure::Failure;
+use crate::files;
 use crate::hugepages::{self, Answers, SOCKET};
 use crate::log::{Logging, start_of};
 use crate::notify;
@@ -109,7 +109,7 @@ impl Run for Manage {
 impl Manage {
     fn journal(&self, rt: &Rt) -> Result<Option<Journal<Box<dyn Write>>>, FileError> {
         let Some(path) = &self.decisions else { return Ok(None) };
-        let file = File::options().append(true).create(true).open(path);
+        let file = files::append(path, 0o640);
         let file = file.map_err(|error| FileError::Decisions(path.display().to_string(), error))?;
         Ok(Some(Journal::new(Box::new(file), start_of(rt))))
     }

@@ -1,5 +1,5 @@
-//! `esker kinds`: what devices and layers there are, their parameters, from their manifests, and the devices of the catalogue
-//! that a model can be.
+//! `esker kinds`: what devices and layers there are, their parameters, from their manifests, and the devices of the
+//! catalogue that a model can be.
 
 use esker_block::kind::{Arity, Durability, Kind, Param, ParamType, Role, Worlds};
 use esker_dev_sim::catalogue::{self, Entry};
@@ -14,13 +14,12 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Kinds>(About {
     words: &["kinds"],
     summary: "List kinds of devices and layers, or the parameters of one",
-    details: "Without a name: every kind with one sentence. With a name: what the kind is on, what it does to \
-              durability, and its parameters; for a model of a device also its profiles: the products whose numbers \
-              it can take, with their capacity and price.",
+    details: "Without a name: every kind with one sentence. With a name: what the kind stands on, what it does to \
+              durability, and its parameters. For a model of a device it also lists the profiles: the products \
+              whose numbers it can take, with their capacity and price.",
     examples: &[
         Example { line: "esker kinds", does: "lists all kinds" },
         Example { line: "esker kinds memory", does: "tells all about one" },
-        Example { line: "esker kinds memory --markdown", does: "prints the parameter table of its page" },
         Example { line: "esker kinds ssd-model", does: "lists the drives that the model can be" },
     ],
 });
@@ -30,9 +29,6 @@ struct Kinds {
     /// Name of a kind
     #[arg(value_name = "KIND")]
     name: Option<String>,
-    /// The tables of its page as Markdown
-    #[arg(long, requires = "name", conflicts_with = "json")]
-    markdown: bool,
     /// JSON, for programs
     #[arg(long)]
     json: bool,
@@ -64,11 +60,7 @@ impl Run for Kinds {
             };
         };
         let kind = all.iter().find(|kind| kind.name == name).ok_or_else(|| UnknownKind::of(&name))?;
-        terminal.say(&match (self.json, self.markdown) {
-            (true, _) => json_of(kind).to_string(),
-            (_, true) => markdown(kind),
-            _ => page(kind),
-        })
+        terminal.say(&if self.json { json_of(kind).to_string() } else { page(kind) })
     }
 }
 
@@ -85,8 +77,8 @@ fn page(kind: &Kind) -> String {
     }
     let profiles = catalogue::profiles(kind.name);
     if !profiles.is_empty() {
-        let rows =
-            profiles.iter().map(|e| [e.name.clone(), e.what.clone(), e.capacity_text(), price(e), notes(kind, e)]);
+        let row = |e: &Entry| [e.name.clone(), e.what.clone(), e.capacity_text(), e.price_text(), e.notes(kind)];
+        let rows = profiles.iter().map(row);
         text += &format!("\n\nprofiles\n{}\n\n{PRICES}", columns(&rows.collect::<Vec<_>>()));
     }
     text
@@ -96,28 +88,9 @@ fn page(kind: &Kind) -> String {
 const PRICES: &str = "A price is of the year beside it, in which the device was sold. The source of each number stands in\n\
                       crates/dev-sim/catalogue.";
 
-/// A price with its year.
-fn price(entry: &Entry) -> String {
-    let estimate = if entry.is_estimated("price_usd") { ", an estimate" } else { "" };
-    format!("${} in {}{estimate}", entry.price_usd(), entry.year)
-}
-
-/// Whether it is the default, and what else there is to know.
-fn notes(kind: &Kind, entry: &Entry) -> String {
-    let default = is_default(kind, entry).then_some("default");
-    default.into_iter().chain(entry.note.as_deref()).collect::<Vec<_>>().join("; ")
-}
-
-fn is_default(kind: &Kind, entry: &Entry) -> bool {
-    kind.param(PROFILE).is_some_and(|param| param.default == Some(&entry.name))
-}
-
-/// The parameter that chooses an entry of the catalogue.
-const PROFILE: &str = "profile";
-
 /// The type in a table of parameters. Profiles have a table of their own.
 fn type_shown(param: &Param) -> String {
-    if param.name == PROFILE { "a profile, see below".to_string() } else { type_text(param.ty) }
+    if param.name == catalogue::PROFILE { "a profile, see below".to_string() } else { type_text(param.ty) }
 }
 
 fn facts(kind: &Kind) -> [(&'static str, String); 5] {
@@ -147,24 +120,6 @@ fn facts(kind: &Kind) -> [(&'static str, String); 5] {
         ("worlds", worlds.to_string()),
         ("live", live.to_string()),
     ]
-}
-
-/// The tables of a kind's page: its parameters, and its profiles if it has any.
-fn markdown(kind: &Kind) -> String {
-    let mut text = "| parameter | type | default | meaning |\n|---|---|---|---|".to_string();
-    for p in kind.params {
-        let default = p.default.map_or_else(|| given(p), |default| format!("`{default}`"));
-        text += &format!("\n| `{}` | {} | {default} | {} |", p.name, type_shown(p), p.doc.replace('|', "\\|"));
-    }
-    let profiles = catalogue::profiles(kind.name);
-    if !profiles.is_empty() {
-        text += "\n\n| profile | product | capacity | price | notes |\n|---|---|---|---|---|";
-    }
-    for entry in &profiles {
-        let (capacity, price, notes) = (entry.capacity_text(), price(entry), notes(kind, entry));
-        text += &format!("\n| `{}` | {} | {capacity} | {price} | {notes} |", entry.name, entry.what);
-    }
-    text
 }
 
 fn type_text(ty: ParamType) -> String {
@@ -210,7 +165,7 @@ fn json_of_profile(kind: &Kind, entry: &Entry) -> serde_json::Value {
         "name": entry.name, "kind": entry.kind, "product": entry.what, "note": entry.note, "year": entry.year,
         "capacity_bytes": entry.capacity(), "price_usd": entry.price_usd(),
         "price_is_estimated": entry.is_estimated("price_usd"), "power_is_estimated": entry.power_is_estimated(),
-        "default": is_default(kind, entry),
+        "default": entry.is_default(kind),
     })
 }
 

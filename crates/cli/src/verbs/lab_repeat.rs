@@ -16,10 +16,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Repeat>(About {
     words: &["lab", "repeat"],
     summary: "Run several experiments several times, and tell how far their figures spread",
-    details: "Runs every experiment whose name begins with one of the PREFIXes once, then all again, with the next seed each \
-              time, and prints median, least and largest value of each figure with the machine and the seeds. An experiment \
-              that fails does not stop the others; the exit status tells. With --budget no run begins that would \
-              probably end later.",
+    details: "Runs every experiment whose name begins with one of the PREFIXes once, then all again, with the next \
+              seed each time. Prints the median, least and largest value of each figure with the machine and the \
+              seeds. An experiment that fails does not stop the others; the exit status tells. With --budget no \
+              run begins that would probably end later.",
     examples: &[
         Example {
             line: "esker lab repeat artc- --quick --repeat 3",

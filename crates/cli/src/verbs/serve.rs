@@ -12,8 +12,8 @@ use esker_stack::Spec;
 use esker_stack::text::address;
 use serde_json::json;
 
-use crate::doors::Doors;
 use crate::failure::Failure;
+use crate::listeners::Listeners;
 use crate::notify;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
@@ -48,7 +48,7 @@ struct Serve {
     #[command(flatten)]
     world: World,
     #[command(flatten)]
-    doors: Doors,
+    listeners: Listeners,
     /// Serve also if an export cannot be used, and refuse its clients
     #[arg(long)]
     degraded_start: bool,
@@ -64,15 +64,15 @@ impl Run for Serve {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (spec, _) = self.stack.load(terminal)?;
         // Whatever keeps a file of these from being read, a signal ends it.
-        let tls = self.doors.tls()?;
+        let tls = self.listeners.tls()?;
         let signals = Signals::catch()?;
         let reactor = self.world.start()?;
         let rt = reactor.rt();
         let config = Config {
             tls,
-            access: self.doors.access(),
-            nbd: self.doors.nbd(),
-            control_mode: self.doors.control_mode(),
+            access: self.listeners.access(),
+            nbd: self.listeners.nbd(),
+            control_mode: self.listeners.control_mode(),
             measure: self.world.measure(),
             metrics: self.world.metrics(),
             stop_patience: self.world.stop_patience(),
@@ -86,7 +86,7 @@ impl Run for Serve {
             return Ok(());
         };
         let degraded = degraded(&served);
-        announce(&served, self.doors.vhost(), self.json, terminal)?;
+        announce(&served, self.listeners.vhost(), self.json, terminal)?;
         notify::ready(&rt, degraded.as_deref());
         reactor.block_on(async move { served.run(asked).await })?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
@@ -95,9 +95,9 @@ impl Run for Serve {
 }
 
 impl Serve {
-    /// Opens every door. Without NBD there must be another one.
+    /// Opens every listener. Without NBD there must be another one.
     fn start(&self, rt: &Rt, pool: &Pool, spec: &Spec, config: Config) -> Result<Served, Failure> {
-        let (doors, access) = (self.doors.vhost(), config.access);
+        let (doors, access) = (self.listeners.vhost(), config.access);
         let without_nbd = spec.exports.iter().all(|export| export.nbd.is_none()) && !doors.is_empty();
         let served = match without_nbd {
             true => Served::over(rt, pool, esker_kinds::ALL, spec, &config)?,
@@ -125,8 +125,8 @@ pub struct NotServed(String);
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It is undone
-/// too if the stop is asked for before: none then.
+/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It
+/// is undone too if the stop is asked for before: none then.
 pub async fn usable(
     served: Served,
     degraded_start: bool,

@@ -47,7 +47,7 @@ impl Run for Explain {
         let volume = self.volume.as_ref().map(|name| declared.volume(name)).transpose()?;
         if let Some(id) = extension.filter(|id| !declared.order.contains(id)) {
             let name = declared.setting.extension(id).name();
-            let what = format!("\"{name}\" is not in the stack; esker stack query shows its places");
+            let what = format!("\"{name}\" is not in the stack; esker stack place shows its places");
             return Err(self.question.refused(what).into());
         }
         let analysis = declared.analysis(&declared.order);

@@ -13,10 +13,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Place>(About {
     words: &["stack", "place"],
     summary: "Say what an extension would bring at each place of a stack",
-    details: "Lists every place that the extension can take while the others keep the order of the text: the goals that \
-              are met there, the last handler of each volume that clients address, and the extensions that see no \
-              request. If the extension is in the stack already, it is taken out first. Exit status 1 if no place \
-              meets all goals.",
+    details: "Lists every place that the extension can take while the others keep the order of the text. For each \
+              place it prints the goals that are met, the last handler of each volume that clients address, and \
+              the extensions that see no request. An extension that is in the stack already is taken out first. \
+              The exit status is 1 if no place meets all goals.",
     examples: &[Example {
         line: "esker stack place live.toml BV --goals space,energy",
         does: "lists the places of BV",

@@ -20,10 +20,11 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Deps>(About {
     words: &["trace", "deps"],
     summary: "Show what a replay of a trace would wait for",
-    details: "Tells threads, actions and repairs, and for each mode of replay and each rule how many edges between threads \
-              there are and how long they are in the trace: from the return of the first call to the entry of the second. \
-              Waits are edges that no others imply. Long edges seldom hold a replay up, short ones do. --dot and --timeline \
-              draw a window of actions with three kinds of edges: those of threads, of mode root, and of mode temporal.",
+    details: "Prints threads, actions and repairs. For each mode of replay and each rule it prints the number of \
+              edges between threads and their length in the trace, from the return of the first call to the entry \
+              of the second. Waits are edges that no others imply. Long edges seldom hold a replay up; short ones \
+              do. --dot and --timeline draw a window of actions with three kinds of edges: of threads, of mode \
+              root, and of mode temporal.",
     examples: &[
         Example { line: "esker trace deps app.ectr", does: "counts edges by mode and rule" },
         Example { line: "esker trace deps app.ectr --rule no-file_seq", does: "counts them without a rule" },

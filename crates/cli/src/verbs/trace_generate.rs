@@ -13,9 +13,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Generate>(About {
     words: &["trace", "generate"],
     summary: "Make a recording with the patterns of Apple's desktop programs",
-    details: "Documents saved by rename, packages renamed while threads work in them, links that are broken and repaired, hard \
-              links, extended attributes, exchanged files, databases with many syncs, temporary names, descriptors that threads \
-              pass on; with the files that must be there before. The seed decides everything.",
+    details: "Generates a trace and the files that must exist before it. Its programs save documents by rename, \
+              rename packages while threads work in them, break and repair links, and exchange files. They use \
+              hard links, extended attributes, temporary names, databases with many syncs, and descriptors that \
+              threads pass on. The seed decides everything.",
     examples: &[Example {
         line: "esker trace generate desk.etrace --seed 3 --threads 8 --scripts 500",
         does: "makes some 10,000 actions of 8 threads",

@@ -14,10 +14,11 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Import>(About {
     words: &["trace", "import"],
     summary: "Make a recording of another tool's trace of a program",
-    details: "Reads the text of strace (best recorded with strace -f -ttt -T -y -s 4096 -o FILE; buffers are not kept), a folder \
-              in the layout of the iBench archive, or a recording, which is useful with --anonymise. Calls are brought into \
-              one form for all platforms. Oddities are counted and reported; a line that cannot be read, or a path that was \
-              cut, is an error unless --on-bad-line skip is given. strace keeps no snapshot of the files: compiling infers one.",
+    details: "Reads the text of strace, a folder in the layout of the iBench archive, or a recording, which is \
+              useful with --anonymise. Record best with strace -f -ttt -T -y -s 4096 -o FILE; buffers are not \
+              imported. Calls of all platforms get one form. Oddities are counted and reported. A line that cannot \
+              be read, or a path that was cut, is an error unless --on-bad-line skip is given. strace takes no \
+              snapshot of the files: compiling infers one.",
     examples: &[
         Example { line: "esker trace import app.strace -o app.etrace", does: "imports what strace wrote" },
         Example {

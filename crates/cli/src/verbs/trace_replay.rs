@@ -23,14 +23,15 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Replay>(About {
     words: &["trace", "replay"],
     summary: "Replay what programs did, in an order that they could have had",
-    details: "Makes the tree with which the traces begin below DIR/tree, then plays each traced thread's calls on a \
-              thread of its own, each call after those on which it depends: mode root keeps the order of each file, \
-              name and descriptor; temporal that of the whole trace; single has one call at a time; unconstrained \
-              keeps none between threads. Reports where the time went, and which calls had another result than traced. \
-              Nothing outside the directory is read or written, but devices such as /dev/null. A foreign trace leaves \
-              no set-user-id file and no attribute that grants rights (see --keep-modes). Results are compared by \
-              success, error, count of bytes, and, of files, type and size. Exit status 4: more calls than \
-              --max-failures came out otherwise, or some never ended.",
+    details: "Makes the tree with which the traces begin below DIR/tree. Then plays the calls of each traced \
+              thread on a thread of its own, each call after those on which it depends. Mode root keeps the order \
+              of each file, name and descriptor, and mode temporal that of the whole trace. Mode single has one \
+              call at a time, and mode unconstrained no order between threads. Reports where the time went, and \
+              which calls had another result than traced. Nothing outside the directory is read or written, but \
+              devices such as /dev/null. A foreign trace leaves no set-user-id file and no attribute that grants \
+              rights (see --keep-modes). Results are compared by success, error, count of bytes, and, of files, \
+              type and size. The exit status is 4 if more calls than --max-failures had another result, or some \
+              never ended.",
     examples: &[
         Example { line: "esker trace replay app.etrace --dir /mnt/target/run", does: "as fast as possible" },
         Example { line: "esker trace replay app.etrace --dir run --speed natural", does: "computes as long as traced" },
@@ -67,8 +68,8 @@ struct Replay {
     /// Replays so often; the report is of the one in the middle
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: u32,
-    /// Ends a replay in which nothing happens for so long, beyond what its calls took in the trace; six times that while a
-    /// call waits for the target alone
+    /// Ends a replay in which nothing happens for so long, beyond what its calls took in the trace; six times that
+    /// while a call waits for the target alone
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10s")]
     patience: Nanos,
     /// Percentage of calls that may come out otherwise
@@ -195,11 +196,14 @@ impl Replay {
         let bad = reports.iter().find(|report| report.failure_share() > allowed || report.stopped.is_some());
         let Some(report) = bad else { return Ok(()) };
         let (count, of) = (report.mismatches.count, report.mismatches.compared);
-        terminal.complain(&format!(
-            "{}: {count} of {of} calls came out otherwise than traced: its time predicts nothing, because a call that fails \
-             returns at once",
-            report.trace
-        ));
+        let why = match &report.stopped {
+            Some(why) => format!("the replay was stopped, so its time predicts nothing: {why}"),
+            None => format!(
+                "{count} of {of} calls came out otherwise than traced: its time predicts nothing, because a call that fails \
+                 returns at once"
+            ),
+        };
+        terminal.complain(&format!("{}: {why}", report.trace));
         Err(Failure::Passed(DIFFERS))
     }
 }

@@ -12,9 +12,9 @@ use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_size, parse_span};
 use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
+use esker_predict::input::Bytes;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
-use esker_predict::trace::Bytes;
 use esker_predict::{
     Calibration, Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older,
     PredictError, Prepared, SpeedChoice, Trace,
@@ -23,11 +23,11 @@ use esker_stack::Spec;
 use esker_trace_block::Format;
 use indicatif::ProgressBar;
 
+use crate::block_trace::from_help;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
-use crate::trace::from_help;
 use crate::trace_files;
 use crate::verb::{self, About, Example, Run, Verb};
 
@@ -35,15 +35,16 @@ use crate::verb::{self, About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Try>(About {
     words: &["try"],
     summary: "Predict which stack serves block traces best",
-    details: "Plays the traces in virtual time against candidate stacks, compares latency, throughput, energy and price, \
-              names the best and why, and writes it as stack.toml, with an HTML report and the result as JSON, to the \
-              folder of --out. Without traces it plays the two that are built in (a MySQL server and a web server, an \
-              hour each), at a speed at which they need more than one disk. Traces that are given are played as recorded: a \
-              trace is a file, a folder or an archive, and each volume in it is served by an export of its own. Requests come \
-              at their recorded times, with --rate evenly, or with --closed each after the answer to an earlier one; traces \
-              without times are played by one client. A candidate of your own needs an export for each volume, in their \
-              order, as large as the trace reaches. For each candidate the headroom says how many times the load it bears \
-              within the target. Files that esker did not write are never replaced without --force.",
+    details: "Plays the traces in virtual time against candidate stacks and compares latency, throughput, energy \
+              and price. Names the best candidate and the reasons. Writes it as stack.toml, with an HTML report \
+              and the result as JSON, to the folder of --out. Without traces the verb plays two built-in ones, an \
+              hour of a MySQL server and an hour of a web server, at a speed at which they need more than one \
+              disk. Given traces are played as recorded. A trace is a file, a folder or an archive; each volume in \
+              it gets an export of its own. Requests come at their recorded times, with --rate evenly, or with \
+              --closed each after the answer to an earlier one. One client plays a trace without times. A \
+              candidate of your own needs an export for each volume, in their order, as large as the trace \
+              reaches. The headroom of a candidate is the multiple of the load that it bears within the target. \
+              Files that esker did not write are replaced only with --force.",
     examples: &[
         Example { line: "esker try", does: "plays the built-in traces against one disk, four striped, and two SSDs" },
         Example { line: "esker try db.iolog", does: "judges the load that `fio --write_iolog` recorded" },
@@ -77,7 +78,8 @@ struct Try {
     /// Folder with a measured disk's files in DiskSim's formats, as a candidate beside the others; repeat it for more
     #[arg(long = "disk", value_name = "DIR")]
     disks: Vec<PathBuf>,
-    /// How many times faster than recorded the traces are played [default: 1; for the built-in traces as with --busy 0.7]
+    /// How many times faster than recorded the traces are played [default: 1; for the built-in traces as with --busy
+    /// 0.7]
     #[arg(long, value_name = "FACTOR", conflicts_with = "busy")]
     speed: Option<f64>,
     /// Searches for the speed at which the first stack's busiest device works this share of the time
@@ -86,7 +88,8 @@ struct Try {
     /// So many requests of each trace a second, evenly; recorded times do not matter
     #[arg(long, value_name = "N", conflicts_with_all = ["speed", "busy", "closed"])]
     rate: Option<f64>,
-    /// Closed loop: so many requests of each trace in flight, the next one after an answer; recorded times do not matter
+    /// Closed loop: so many requests of each trace in flight, the next one after an answer; recorded times do not
+    /// matter
     #[arg(long, value_name = "N", conflicts_with_all = ["speed", "busy"])]
     closed: Option<u32>,
     /// In closed loop: what each client waits between an answer and its next request
@@ -101,7 +104,8 @@ struct Try {
     /// The most that the 99th percentile of all requests may be
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "20ms")]
     target_p99: Nanos,
-    /// Share of its flash that each solid-state drive has written before: 0 is a new drive, 1 one that was written in full
+    /// Share of its flash that each solid-state drive has written before: 0 is a new drive, 1 one that was written in
+    /// full
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     fill: f64,
     /// Moves requests beyond the end of a stack inside, instead of refusing the stack

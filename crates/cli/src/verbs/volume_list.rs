@@ -9,7 +9,7 @@ use crate::volumes::{Volumes, bytes, name, table};
 pub const VERB: Verb = Verb::of::<List>(About {
     words: &["volume", "list"],
     summary: "Show all volumes and snapshots",
-    details: "Each with its size, what it was made from, and what its port offers. Space is told by `esker volume space`.",
+    details: "Each with its size, what it was made from, and what its port offers. Space is told by `esker volume usage`.",
     examples: &[
         Example { line: "esker volume list", does: "shows those of the server at esker.ctl" },
         Example { line: "esker volume list --stack stack.toml --json", does: "those of a stack without a server" },

@@ -1,5 +1,5 @@
-//! A process that is killed under load: nothing hangs, what it left is shown and cleaned up, and what was made durable is
-//! there when it is attached again.
+//! A process that is killed under load: nothing hangs, what it left is shown and cleaned up, and what was made durable
+//! is there when it is attached again.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -30,7 +30,8 @@ fn write_until_it_fails(dir: PathBuf, durable: &AtomicU64) {
     }
 }
 
-/// Kills the process in the middle of a load, and returns how many files were durable by then, with the guard of the kill.
+/// Kills the process in the middle of a load, and returns how many files were durable by then, with the guard of the
+/// kill.
 fn kill_under_load(attachment: &mut Attachment, mount: &Mount) -> (u64, RwLockWriteGuard<'static, ()>) {
     let durable = Arc::new(AtomicU64::new(0));
     let (dir, count) = (mount.0.clone(), durable.clone());

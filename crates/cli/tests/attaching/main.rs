@@ -1,5 +1,5 @@
-//! Stacks attached as block devices: file systems on them, kills, range operations, and what is refused. Each test needs
-//! root, FUSE and loop devices, and says loudly when it is skipped for want of them.
+//! Stacks attached as block devices: file systems on them, kills, range operations, and what is refused. Each test
+//! needs root, FUSE and loop devices, and says loudly when it is skipped for want of them.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 

@@ -1,5 +1,5 @@
-//! What a new user does: records a program with threads, replays it on file systems over attached models of devices, and
-//! compares what the reports say.
+//! What a new user does: records a program with threads, replays it on file systems over attached models of devices,
+//! and compares what the reports say.
 
 use std::fs;
 use std::path::Path;

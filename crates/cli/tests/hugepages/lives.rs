@@ -34,7 +34,7 @@ for line in sys.stdin:
 /// Looks at memory often, at heat not at all, and makes memory huge again at once where other memory was before.
 fn config(puppet: &Puppet) -> String {
     format!(
-        "slow_promotion = \"60s\"\ncooldown = \"1ms\"\npoll_share = 1.0\ncpu_share = 1.0\nno_contiguity_rest = \"100ms\"\n[access]\nmethod = \"none\"\nperiod = \"300ms\"\n\
+        "slow_promotion = \"60s\"\ncooldown = \"1ms\"\npoll_cpu_max = 1.0\ncpu_max = 1.0\nfragmented_backoff = \"100ms\"\n[access]\nmethod = \"none\"\nperiod = \"300ms\"\n\
          interval = \"100ms\"\n[[process]]\npid = {}\n",
         puppet.pid()
     )
@@ -48,7 +48,7 @@ fn huge(pid: u32) -> u64 {
 }
 
 #[test]
-fn item_16_nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_before() {
+fn nothing_is_left_of_memory_that_went_and_of_programs_that_were_there_before() {
     let _alone = alone();
     let Ok(mut puppet) = Puppet::start(SCRIPT, 0, &[]) else {
         return skip(Ability::Program, "python3 is not there");

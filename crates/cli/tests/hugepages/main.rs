@@ -49,7 +49,8 @@ struct Manager<'a> {
 }
 
 impl<'a> Manager<'a> {
-    /// Starts a program with a configuration of which `state` is added. None, with the reason on the screen, if it may not manage here.
+    /// Starts a program with a configuration of which `state` is added. None, with the reason on the screen, if it may
+    /// not manage here.
     fn start(program: &'a OsStr, folder: &'a Path, config: &str) -> Option<Manager<'a>> {
         Manager::start_in(program, folder, config, &[])
     }

@@ -4,7 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// Runs the program as nobody; returns its exit status and all that it says. None, with the reason on the screen, where it cannot be.
+/// Runs the program as nobody; returns its exit status and all that it says. None, with the reason on the screen, where
+/// it cannot be.
 fn as_nobody(arguments: &[&str], config: &str) -> Option<(Option<i32>, String)> {
     // Where the program itself is, the user `nobody` may lack access.
     let folder = tempfile::tempdir().unwrap();
@@ -26,7 +27,7 @@ fn as_nobody(arguments: &[&str], config: &str) -> Option<(Option<i32>, String)> 
 const MISSING: &str = "CAP_SYS_PTRACE and CAP_SYS_NICE are missing; run as root";
 
 #[test]
-fn item_18_nobody_is_told_which_capabilities_a_manager_needs() {
+fn nobody_is_told_which_capabilities_a_manager_needs() {
     let arguments = ["hugepage", "run", "--config", "config.toml", "--control", "control"];
     let config = "state = \"state.json\"\n[[process]]\nname = \"redis-server\"\n";
     let Some((code, said)) = as_nobody(&arguments, config) else { return };
@@ -35,7 +36,7 @@ fn item_18_nobody_is_told_which_capabilities_a_manager_needs() {
 }
 
 #[test]
-fn item_18_the_doctor_tells_nobody_what_is_missing_and_what_is_done_without_the_rest() {
+fn the_doctor_tells_nobody_what_is_missing_and_what_is_done_without_the_rest() {
     let Some((code, said)) = as_nobody(&["hugepage", "doctor"], "") else { return };
     assert_eq!(code, Some(1), "{said}");
     let line = |what: &str| said.lines().find(|line| line.get(9..).is_some_and(|rest| rest.starts_with(what)));

@@ -6,7 +6,7 @@ use super::*;
 use esker_hugepage_linux::linux::system::faults_now;
 
 #[test]
-fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {
+fn settings_are_put_back_after_every_signal_that_asks_to_stop() {
     let _alone = alone();
     // The end of a parent is told as often as it has threads: all at once are one.
     for signals in [&["INT"][..], &["TERM"], &["HUP"], &["TERM", "INT", "HUP"]] {
@@ -25,9 +25,10 @@ fn item_49_settings_are_put_back_after_every_signal_that_asks_to_stop() {
     }
 }
 
-/// A manager whose thread waits after the first signal: the service manager that it tells of its stop takes no more messages.
+/// A manager whose thread waits after the first signal: the service manager that it tells of its stop takes no more
+/// messages.
 #[test]
-fn item_49_settings_are_put_back_by_a_second_signal_while_the_stop_waits() {
+fn settings_are_put_back_by_a_second_signal_while_the_stop_waits() {
     let _alone = alone();
     let Some(before) = faults_now() else {
         return skip(Ability::HugePages, "this kernel has no huge pages");

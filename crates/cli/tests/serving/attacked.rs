@@ -1,4 +1,5 @@
-//! Attacks on doors that no other client of these tests makes: old TLS, papers of others, other users, texts that exhaust.
+//! Attacks on doors that no other client of these tests makes: old TLS, papers of others, other users, texts that
+//! exhaust.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,8 +13,9 @@ use esker_testkit::{Ability, skip};
 use crate::harness::{ESKER, Server, check_tool, esker};
 use crate::secured::{start_secured, write_papers};
 
-/// Agrees on TLS with the server at a socket, at most in version `most` and with the named ciphers, shows the papers of `owner`, lists
-/// the exports inside, and prints what came of it. `twice` agrees once more inside TLS and prints the type of the answer.
+/// Agrees on TLS with the server at a socket, at most in version `most` and with the named ciphers, shows the papers of
+/// `owner`, lists the exports inside, and prints what came of it. `twice` agrees once more inside TLS and prints the
+/// type of the answer.
 const CLIENT: &str = r"
 import socket, ssl, struct, sys
 path, folder, owner, most, ciphers, twice = sys.argv[1:7]
@@ -92,7 +94,9 @@ fn another_user_is_kept_from_the_control_socket() {
     let here = check_tool("python3", &["-c", CONNECT, &server.control]);
     assert_eq!(here.trim(), "in", "its owner gets in");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "python3", "-I", "-c", CONNECT, &server.control];
-    let output = Command::new("setpriv").args(nobody).output().expect("util-linux is installed");
+    // The system's Python: another one may lie in the caller's private folder.
+    let output = Command::new("setpriv").args(nobody).env("PATH", "/usr/bin:/bin").output();
+    let output = output.expect("util-linux is installed");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     if error.contains("setresuid failed") || error.contains("setresgid failed") || error.contains("setgroups failed") {
         return skip(Ability::Root, "only root becomes another user");

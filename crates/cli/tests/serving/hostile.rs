@@ -1,5 +1,5 @@
-//! Clients that want harm, all at once, while a well-behaved one works: it is served, its bytes are what it wrote, and the
-//! server's memory keeps to the bounds that its documentation names.
+//! Clients that want harm, all at once, while a well-behaved one works: it is served, its bytes are what it wrote, and
+//! the server's memory keeps to the bounds that its documentation names.
 
 use std::fs;
 use std::io::{self, Write};
@@ -105,14 +105,14 @@ fn attack_until(attack: Attack, seed: u64, socket: PathBuf, deadline: Instant) -
                 tally.wrong += u32::from(!right);
             }
             // The server has as many connections as it takes: a right of its own.
-            Err(error) if is_turned_away(&error) => sleep(Duration::from_millis(5)),
+            Err(error) if is_rejected(&error) => sleep(Duration::from_millis(5)),
             Err(error) => return Err(error),
         }
     }
     Ok(tally)
 }
 
-fn is_turned_away(error: &io::Error) -> bool {
+fn is_rejected(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof)
 }
 

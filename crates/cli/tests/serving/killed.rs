@@ -1,8 +1,8 @@
 //! A server that is killed under load: the next one takes over its sockets and files, and every write that was answered
 //! and flushed, or sent with FUA, is there.
 //!
-//! Five kills by default. `cargo xtask soak kill` runs more, over any stack, and `cargo xtask soak named` over named volumes: they
-//! set the variables that are read here.
+//! Five kills by default. `cargo xtask soak kill` runs more, over any stack, and `cargo xtask soak named` over named
+//! volumes: they set the variables that are read here.
 
 use std::cell::RefCell;
 use std::env;

@@ -133,8 +133,8 @@ impl Ledger {
         self.promises += 1;
     }
 
-    /// Checks what a server that was started anew gives back for the bytes at `at`, which is what its successor must give
-    /// back at least; the sectors that hold something else.
+    /// Checks what a server that was started anew gives back for the bytes at `at`, which is what its successor must
+    /// give back at least; the sectors that hold something else.
     pub fn check(&mut self, at: u64, bytes: &[u8]) -> Vec<Lost> {
         let mut lost = Vec::new();
         for (sector, found) in sectors(at, bytes) {

@@ -113,7 +113,8 @@ impl Load {
         }
     }
 
-    /// Writes, reads, zeroes, trims and flushes until the connection is lost. Requests that the server refuses are counted.
+    /// Writes, reads, zeroes, trims and flushes until the connection is lost. Requests that the server refuses are
+    /// counted.
     pub async fn mix(&self, mut random: Stream) {
         loop {
             let went = match race(self.any(&mut random), self.rt.sleep(REQUEST_MAX)).await {

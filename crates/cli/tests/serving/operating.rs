@@ -179,7 +179,8 @@ fn a_log_that_cannot_be_written_is_refused_at_the_start() {
     assert!(output.status.code() == Some(1) && error.contains("the log cannot be written there"), "{error}");
 }
 
-/// Runs `argv` on a terminal of its own, closes the terminal when something was drawn, and prints how the program ended.
+/// Runs `argv` on a terminal of its own, closes the terminal when something was drawn, and prints how the program
+/// ended.
 const HANG_UP: &str = r"
 import os, pty, sys, time
 pid, screen = pty.fork()

@@ -1,4 +1,5 @@
-//! A planted key is in no output: not in refusals, dumps, logs, statuses, metrics or files of the kernel about the process.
+//! A planted key is in no output: not in refusals, dumps, logs, statuses, metrics or files of the kernel about the
+//! process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -96,7 +97,8 @@ fn a_key_that_is_a_named_pipe_is_refused_at_once() {
     assert!(told.contains("is no regular file"), "{told}");
 }
 
-/// Mappings of a process that hold a needle: whether no dump would hold the mapping, its first line, and the needle's number.
+/// Mappings of a process that hold a needle: whether no dump would hold the mapping, its first line, and the needle's
+/// number.
 fn found(id: u32, needles: &[Vec<u8>]) -> Option<Vec<(bool, String, usize)>> {
     let memory = File::open(format!("/proc/{id}/mem")).ok()?;
     let smaps = fs::read_to_string(format!("/proc/{id}/smaps")).ok()?;

@@ -12,6 +12,8 @@ const STACK: &str = "vol = memory size=32MiB @ nbd=unix:DIR/sock";
 pub fn write_papers(dir: &Path) {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut authority = rcgen::CertificateParams::new(vec![]).unwrap();
+    // Another name than its holders have: OpenSSL takes papers whose issuer is their owner for self-signed.
+    authority.distinguished_name.push(rcgen::DnType::CommonName, "authority");
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     authority.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::CrlSign];
     let authority = authority.self_signed(&authority_key).unwrap();

@@ -1,5 +1,5 @@
-//! Generated stacks, each served several times: a load whose every answer is noted, injected faults, layers that come and go,
-//! kills and stops. After each restart every block must hold what its client was promised.
+//! Generated stacks, each served several times: a load whose every answer is noted, injected faults, layers that come
+//! and go, kills and stops. After each restart every block must hold what its client was promised.
 //!
 //! A sample of the pairs runs with the tests; `cargo xtask soak stacks` runs all of them, and more with `--times`.
 

@@ -1,6 +1,6 @@
 //! A stack as a drawing: volumes are columns, extensions are rows, and lines are what requests do between them.
-//! Requests that were passed on are drawn through, those that an extension created are dashed. The colours are Okabe and
-//! Ito's, which people with any colour vision can tell apart.
+//! Requests that were passed on are drawn through, those that an extension created are dashed. The colours are Okabe
+//! and Ito's, which people with any colour vision can tell apart.
 
 use std::fmt::Write as _;
 

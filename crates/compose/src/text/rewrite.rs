@@ -1,5 +1,5 @@
-//! Another order in a TOML text: only references that change and the key `stack` are written, so that comments and layout
-//! stay as they are.
+//! Another order in a TOML text: only references that change and the key `stack` are written, so that comments and
+//! layout stay as they are.
 
 use std::ops::Range;
 

@@ -194,8 +194,8 @@ impl Core {
         self.answer_at(bio, until)
     }
 
-    /// Takes the host interface for a request and returns when its command ends. A disk in standby spins up first: it does
-    /// not answer from its cache what its medium could not yet take or give.
+    /// Takes the host interface for a request and returns when its command ends. A disk in standby spins up first: it
+    /// does not answer from its cache what its medium could not yet take or give.
     fn take_link(&self, state: &mut State, bio: &Bio, overhead: Nanos) -> Time {
         let start = state.meter.wake(self.rt.now());
         state.link = state.link.max(start) + self.model.host(bio.buf.len() as u64);
@@ -298,9 +298,9 @@ impl Core {
         Some(Work { free: plan.free, finish, range: access.range, settles, done: Some(command.done) })
     }
 
-    /// The command that the disk has had for too long to let it wait, or else the one with the shortest positioning time (SPTF: M. Seltzer,
-    /// P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of two equals. What came later
-    /// than `now` is not known yet.
+    /// The command that the disk has had for too long to let it wait, or else the one with the shortest positioning
+    /// time (SPTF: M. Seltzer, P. Chen and J. Ousterhout, *Disk Scheduling Revisited*, USENIX 1990); the older one of
+    /// two equals. What came later than `now` is not known yet.
     fn choose(&self, state: &State, now: Time) -> Option<usize> {
         let oldest = state.queue.iter().enumerate().min_by_key(|(_, command)| (command.taken, command.arrived))?;
         if now.since(oldest.1.taken) >= self.setup.age_max {
@@ -392,8 +392,8 @@ impl State {
     }
 }
 
-/// The arm: one access after the other, until there is nothing to do. It has its own time: that this task may wake late, in
-/// the real world or on a busy simulated CPU, is nothing that a disk would notice.
+/// The arm: one access after the other, until there is nothing to do. It has its own time: that this task may wake
+/// late, in the real world or on a busy simulated CPU, is nothing that a disk would notice.
 async fn arm(core: Rc<Core>) {
     let mut free = core.rt.now();
     loop {

@@ -50,7 +50,8 @@ pub struct DiskSpec {
     pub rest: Option<Rest>,
 }
 
-/// Zones of a disk of which only the outer and the inner rate are known: as many as the disks measured with DIXtrac had.
+/// Zones of a disk of which only the outer and the inner rate are known: as many as the disks measured with DIXtrac
+/// had.
 const ZONES: u32 = 24;
 
 /// Skews leave this much more than a switch takes, so that rounding never costs a turn.

@@ -1,8 +1,8 @@
 //! The DIMMs as a function from (state, access, instant) to the access's end.
 //!
-//! Each DIMM is a ledger of the time that its lines take at its rates; an access ends when its latency has passed and its
-//! DIMMs have served it and all before it. A DIMM reads and writes whole lines: a write of a part of one reads it first,
-//! unless it is the line that the DIMM used last, which it still holds.
+//! Each DIMM is a ledger of the time that its lines take at its rates; an access ends when its latency has passed and
+//! its DIMMs have served it and all before it. A DIMM reads and writes whole lines: a write of a part of one reads it
+//! first, unless it is the line that the DIMM used last, which it still holds.
 
 use esker_base::{ByteRange, Nanos, Time};
 use esker_block::KindError;

@@ -107,8 +107,8 @@ impl Counts {
     }
 }
 
-/// The collector works while no more blocks than these are free. In the long run, as much as these hold is unwritten: free
-/// blocks and the rest of open ones.
+/// The collector works while no more blocks than these are free. In the long run, as much as these hold is unwritten:
+/// free blocks and the rest of open ones.
 pub const LOW: usize = 3;
 /// The host opens a block only if the collector finds another one.
 const HOST_NEEDS: usize = 2;
@@ -312,8 +312,8 @@ impl Ftl {
         }
     }
 
-    /// Opens a block. There is one: the host leaves one for the collector, and the collector has freed a block before it
-    /// has filled one.
+    /// Opens a block. There is one: the host leaves one for the collector, and the collector has freed a block before
+    /// it has filled one.
     fn open(&mut self, writer: Writer) {
         let block = self.blocks.open().expect("the collector frees blocks before they run out");
         let place = self.blocks.start(block);

@@ -1,4 +1,5 @@
-//! The drive as a function from (state, access, instant) to a plan. It knows when everything ends as soon as it is asked.
+//! The drive as a function from (state, access, instant) to a plan. It knows when everything ends as soon as it is
+//! asked.
 
 use esker_base::{ByteRange, Nanos, Stream, Time};
 use esker_block::KindError;
@@ -91,9 +92,9 @@ impl SsdModel {
         SsdState { ftl, nand: Nand::new(&self.spec), link: Time::ZERO, host, stalls: 0 }
     }
 
-    /// Takes the controller and the host interface for a command with `bytes`, in the order of arrival, and returns until
-    /// when. Reads hold it from their arrival, not from their data's: only so can a later read on an idle die overtake, and
-    /// the sum of all transfers still never exceeds the rate.
+    /// Takes the controller and the host interface for a command with `bytes`, in the order of arrival, and returns
+    /// until when. Reads hold it from their arrival, not from their data's: only so can a later read on an idle die
+    /// overtake, and the sum of all transfers still never exceeds the rate.
     #[inline]
     fn take_link(&self, state: &mut SsdState, now: Time, bytes: u64) -> Time {
         state.link =

@@ -1,10 +1,11 @@
 //! When dies, channels and the write buffer are free.
 //!
 //! Each die has two clocks: until when it senses for the host, and until when all of its work takes. A read goes before
-//! programs and erasures: it waits for the one under way for at most the time that suspending takes, and pushes the rest
-//! back. Channels have two clocks likewise. They are ledgers: a transfer takes its share from the moment it is known, so
-//! that a later one whose data is there earlier can pass, and the sum of transfers never exceeds the rate. The collector's programs do not wait for its
-//! reads, which are on other dies: the controller holds units of earlier reads.
+//! programs and erasures: it waits for the one under way for at most the time that suspending takes, and pushes the
+//! rest back. Channels have two clocks likewise. They are ledgers: a transfer takes its share from the moment it is
+//! known, so that a later one whose data is there earlier can pass, and the sum of transfers never exceeds the rate.
+//! The collector's programs do not wait for its reads, which are on other dies: the controller holds units of earlier
+//! reads.
 
 use std::collections::VecDeque;
 

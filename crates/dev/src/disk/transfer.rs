@@ -1,5 +1,5 @@
-//! Reads and writes of a file or block device. A plain one waits in a table; only one that the kernel cuts short costs a
-//! future of its own.
+//! Reads and writes of a file or block device. A plain one waits in a table; only one that the kernel cuts short costs
+//! a future of its own.
 
 use std::future::Future;
 use std::io;
@@ -135,8 +135,8 @@ impl Shared {
         Buf::zeroed(&self.pool, range.len() as usize)
     }
 
-    /// Moves the bytes of `range` behind the first `moved` between the file and `parts`, and gives all of them back as they
-    /// were.
+    /// Moves the bytes of `range` behind the first `moved` between the file and `parts`, and gives all of them back as
+    /// they were.
     pub(super) async fn transfer(
         &self,
         direction: Direction,

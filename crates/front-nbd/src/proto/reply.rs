@@ -98,8 +98,8 @@ impl Extent {
 }
 
 impl Terms {
-    /// Success without a payload; not of a read. Simple also where replies have chunks, which the protocol leaves to the
-    /// server for all but reads: it is shorter, and clients that first look which form comes read it in one go.
+    /// Success without a payload; not of a read. Simple also where replies have chunks, which the protocol leaves to
+    /// the server for all but reads: it is shorter, and clients that first look which form comes read it in one go.
     pub fn done(self, to: ReplyTo) -> Vec<u8> {
         match self.form {
             Form::Extended => self.chunk(chunk::NONE, true, to, 0),

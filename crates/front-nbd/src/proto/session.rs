@@ -191,7 +191,8 @@ impl Session {
         self.refused.take()
     }
 
-    /// Names the exports that cannot be used from now on, each with the reason: clients that choose or ask for one are refused.
+    /// Names the exports that cannot be used from now on, each with the reason: clients that choose or ask for one are
+    /// refused.
     pub fn note_unusable(&mut self, exports: Vec<(usize, String)>) {
         self.unusable = exports;
     }

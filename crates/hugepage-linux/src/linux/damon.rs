@@ -1,8 +1,8 @@
-//! Access bits of huge pages through DAMON, the kernel's monitor of physical addresses: each region is one huge page, one
-//! sample is one bit.
+//! Access bits of huge pages through DAMON, the kernel's monitor of physical addresses: each region is one huge page,
+//! one sample is one bit.
 //!
-//! A window lies well inside an interval of the policy, because the kernel hands results out only at its end. Regions stay
-//! as they are given: their least number forbids merging, and their greatest, less than twice that, splitting.
+//! A window lies well inside an interval of the policy, because the kernel hands results out only at its end. Regions
+//! stay as they are given: their least number forbids merging, and their greatest, less than twice that, splitting.
 
 use std::collections::BTreeMap;
 use std::fs;

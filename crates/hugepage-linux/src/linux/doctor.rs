@@ -222,8 +222,8 @@ fn free_memory() -> Finding {
     found(WHAT, true, "stays with this machine, as far as it tells")
 }
 
-/// Whether a virtio device is a balloon that negotiated free page reporting (virtio 1.2, section 5.5.3), by its type and its
-/// features as sysfs has them: a digit for each bit, from bit 0 on.
+/// Whether a virtio device is a balloon that negotiated free page reporting (virtio 1.2, section 5.5.3), by its type
+/// and its features as sysfs has them: a digit for each bit, from bit 0 on.
 fn gives_free_memory_back(device: &str, features: &str) -> bool {
     const BALLOON: u32 = 5;
     const REPORTING: usize = 5;

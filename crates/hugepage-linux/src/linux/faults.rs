@@ -15,7 +15,7 @@ use std::sync::Arc;
 use esker_bpf::load::{ArrayMap, HashMap};
 use esker_bpf::{BpfError, Code, Helper, If, Loaded, Map, MapKind, Op, Program, Reg, Ring, Size};
 
-use esker_hugepage::util::Util;
+use esker_hugepage::utilisation::Util;
 use esker_hugepage::view::{Pid, Region, RegionAddress};
 use esker_hugepage::{REGION_BYTES, REGION_PAGES};
 
@@ -355,8 +355,8 @@ fn find_region(code: &mut Code, out: esker_bpf::asm::Label) {
     code.bind(found);
 }
 
-/// Sets the bit of the address in `R6`; `R1` = how many were set before. Away if it was set and fewer are than are told;
-/// if that many are, its region begins anew with this page.
+/// Sets the bit of the address in `R6`; `R1` = how many were set before. Away if it was set and fewer are than are
+/// told; if that many are, its region begins anew with this page.
 fn set_bit(code: &mut Code, pages: i32, out: esker_bpf::asm::Label) {
     let is_new = code.label();
     code.alu(Op::ShiftRight, Reg::R6, PAGE_SHIFT);

@@ -1,4 +1,5 @@
-//! Control groups of memory, of either version: how much of what a group holds is in huge pages, beside what it may hold.
+//! Control groups of memory, of either version: how much of what a group holds is in huge pages, beside what it may
+//! hold.
 //!
 //! The counts are the kernel's, of all processes of a group and of the groups in it, whether they are managed or not.
 

@@ -1,5 +1,5 @@
-//! Settings of the kernel that are changed for a while: each is written down before it is changed, put back on every way
-//! out, and by the next start if this program was killed.
+//! Settings of the kernel that are changed for a while: each is written down before it is changed, put back on every
+//! way out, and by the next start if this program was killed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -100,7 +100,8 @@ pub struct Knobs {
     _lock: File,
 }
 
-/// What was changed, for the thread of the manager and for [`PutBack`]. A thread holds the lock while it changes a setting.
+/// What was changed, for the thread of the manager and for [`PutBack`]. A thread holds the lock while it changes a
+/// setting.
 type Changes = Arc<Mutex<Changed>>;
 
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Sharing of equal pages by the kernel (KSM): its settings, what it saves, and the processes that can be told to take part.
+//! Sharing of equal pages by the kernel (KSM): its settings, what it saves, and the processes that can be told to take
+//! part.
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +80,8 @@ pub fn saved() -> Saved {
     }
 }
 
-/// Bytes of a process' pages that are shared, and what that saves, as the kernel counts it (`ksm_stat`, Linux 6.1 and later).
+/// Bytes of a process' pages that are shared, and what that saves, as the kernel counts it (`ksm_stat`, Linux 6.1 and
+/// later).
 pub fn of_process(pid: u32) -> (u64, i64) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/ksm_stat")).unwrap_or_default();
     let pages: u64 = number(&text, "ksm_merging_pages").unwrap_or(0);

@@ -1,13 +1,13 @@
-//! The manager's end of the preloaded library (crate `hugepage-preload`), which says in a process' own name which of its
-//! memory may be shared.
+//! The manager's end of the preloaded library (crate `hugepage-preload`), which says in a process' own name which of
+//! its memory may be shared.
 //!
-//! A socket of whole messages (`SOCK_SEQPACKET`) that every program may connect to: which process it is, the kernel tells
-//! (`SO_PEERCRED`), and only processes that are managed are kept. The library sends [`HELLO`]; then the manager sends
-//! requests of three words (`MADV_MERGEABLE` or `MADV_UNMERGEABLE`, address, length) and each is answered by one word, 0 or the
-//! kernel's error. All words are 64 bits in the machine's order.
+//! A socket of whole messages (`SOCK_SEQPACKET`) that every program may connect to: which process it is, the kernel
+//! tells (`SO_PEERCRED`), and only processes that are managed are kept. The library sends [`HELLO`]; then the manager
+//! sends requests of three words (`MADV_MERGEABLE` or `MADV_UNMERGEABLE`, address, length) and each is answered by one
+//! word, 0 or the kernel's error. All words are 64 bits in the machine's order.
 //!
-//! No process is trusted to be quick. A greeting is read when it is there. The manager waits for answers only, and each process
-//! has an [`Account`] of that.
+//! No process is trusted to be quick. A greeting is read when it is there. The manager waits for answers only, and each
+//! process has an [`Account`] of that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
@@ -51,7 +51,8 @@ pub struct RequestSocket {
     /// Those that have not greeted yet, and since when they could have.
     silent: BTreeMap<Pid, (OwnedFd, Instant)>,
     open: BTreeMap<Pid, OwnedFd>,
-    /// Of processes that have had the manager wait. They outlive connections, or else a process would get a new one by coming again.
+    /// Of processes that have had the manager wait. They outlive connections, or else a process would get a new one by
+    /// coming again.
     accounts: BTreeMap<Pid, Account>,
     /// Connections of processes that are not managed, that do not greet, or that have one already.
     pub refused: u64,
@@ -105,8 +106,8 @@ impl RequestSocket {
         Ok(RequestSocket { path: path.to_path_buf(), listener, silent, open, accounts, refused: 0 })
     }
 
-    /// Takes connections that wait, one of each managed process, without waiting for any. Returns the processes that have
-    /// greeted since the last time.
+    /// Takes connections that wait, one of each managed process, without waiting for any. Returns the processes that
+    /// have greeted since the last time.
     pub fn admit(&mut self, now: Instant, is_managed: impl Fn(Pid) -> bool) -> BTreeSet<Pid> {
         self.accounts.retain(|_, account| !account.owed(now).is_zero());
         let mut admitted = BTreeSet::new();
@@ -164,7 +165,8 @@ impl RequestSocket {
     /// mapped is no error.
     ///
     /// # Errors
-    /// The kernel's, or that of a connection that is then forgotten: it is broken, or has had the manager wait for too long.
+    /// The kernel's, or that of a connection that is then forgotten: it is broken, or has had the manager wait for too
+    /// long.
     pub fn advise(&mut self, pid: Pid, (start, len): (u64, u64), mergeable: bool) -> io::Result<()> {
         let connection = self.open.get(&pid).ok_or(io::ErrorKind::NotConnected)?;
         let advice = if mergeable { MERGEABLE } else { UNMERGEABLE };
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_managed_is_turned_away() {
+    fn a_process_that_is_not_managed_is_rejected() {
         let (_folder, path) = folder();
         let mut door = RequestSocket::open(&path).unwrap();
         let own = knock(&path);
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn another_greeting_is_turned_away_and_a_late_one_is_heard_within_its_time() {
+    fn another_greeting_is_rejected_and_a_late_one_is_heard_within_its_time() {
         let (_folder, path) = folder();
         let mut door = RequestSocket::open(&path).unwrap();
         let start = Instant::now();

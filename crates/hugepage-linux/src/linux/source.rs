@@ -10,8 +10,8 @@ use super::young::Young;
 /// Where access bits come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Page tables if they can be read, because reading them drops translations and tells of base pages too; else DAMON, if
-    /// no other program uses it.
+    /// Page tables if they can be read, because reading them drops translations and tells of base pages too; else
+    /// DAMON, if no other program uses it.
     #[default]
     Any,
     /// DAMON, the kernel's monitor.

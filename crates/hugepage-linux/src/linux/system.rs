@@ -20,7 +20,7 @@ use super::source::{self, Source};
 use super::tracked::{Tracked, Use};
 use super::young::Young;
 use esker_hugepage::contiguity;
-use esker_hugepage::util::Threshold;
+use esker_hugepage::utilisation::Threshold;
 use esker_hugepage::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES};
 
@@ -30,8 +30,8 @@ const FAULTS: [&str; 2] =
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
 /// With that program, page tables are looked through so many times more seldom.
 const SELDOM: u32 = 8;
-/// Nice value of the manager: threads of others wait for the region that it holds, so that it must not wait for a CPU itself.
-/// How much of one it takes, its own budget says.
+/// Nice value of the manager: threads of others wait for the region that it holds, so that it must not wait for a CPU
+/// itself. How much of one it takes, its own budget says.
 const NICE: i32 = -10;
 /// Processes are looked for so often.
 const LISTED_EVERY: Duration = Duration::from_secs(1);
@@ -485,8 +485,8 @@ pub fn fragmentation_now() -> f64 {
     contiguity::fragmentation_of(&read("/proc/buddyinfo"), &read("/proc/zoneinfo"), &read("/proc/meminfo"))
 }
 
-/// Bytes of free memory in blocks of huge pages, after the kernel was asked to compact memory if they were fewer than `wanted`.
-/// For tests and experiments, which would otherwise show a lack of such blocks and nothing else.
+/// Bytes of free memory in blocks of huge pages, after the kernel was asked to compact memory if they were fewer than
+/// `wanted`. For tests and experiments, which would otherwise show a lack of such blocks and nothing else.
 pub fn huge_blocks(wanted: u64) -> u64 {
     let found = blocks_now();
     if found >= wanted {

@@ -1,4 +1,5 @@
-//! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the rights.
+//! On real memory: that of a Python process which does as it is told. Skipped, and said so, without Python or the
+//! rights.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -126,7 +127,7 @@ fn flags() -> Option<std::fs::File> {
 }
 
 #[test]
-fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
+fn use_is_counted_by_writes_and_a_promotion_is_seen() {
     let Some(mut puppet) = Puppet::start(2) else { return };
     let mut tracked = puppet.track();
     puppet.send("read 0 512");
@@ -149,7 +150,7 @@ fn items_2_4_and_6_use_is_counted_by_writes_and_a_promotion_is_seen() {
 }
 
 #[test]
-fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroes() {
+fn freed_pages_stay_charged_until_the_demotion_and_read_as_zeroes() {
     let Some(mut puppet) = Puppet::start(1) else { return };
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
     puppet.send("write 0 512");
@@ -171,7 +172,7 @@ fn items_13_and_14_freed_pages_stay_charged_until_the_demotion_and_read_as_zeroe
 }
 
 #[test]
-fn item_13_what_is_freed_inside_a_huge_page_is_signalled_by_the_next_look() {
+fn what_is_freed_inside_a_huge_page_is_signalled_by_the_next_look() {
     let Some(mut puppet) = Puppet::start(3) else { return };
     let mut tracked = puppet.track();
     puppet.send("write 0 512");
@@ -200,7 +201,7 @@ fn huge_pages_in_parts() -> Option<u64> {
 }
 
 #[test]
-fn item_5_a_mapping_that_refuses_is_left_alone_once_that_is_known() {
+fn a_mapping_that_refuses_is_left_alone_once_that_is_known() {
     let Some(mut puppet) = Puppet::start(2) else { return };
     let (mut tracked, region) = (puppet.track(), puppet.region(0));
     puppet.send("refuse 0 512");
@@ -222,7 +223,7 @@ fn who_has_ended_is_gone() {
 }
 
 #[test]
-fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
+fn bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
     let Some(mut puppet) = Puppet::start(4) else { return };
     let mut tracked = puppet.track();
     puppet.send("write 0 2048");
@@ -243,7 +244,7 @@ fn item_12_bytes_survive_a_thousand_promotions_and_demotions_under_a_writer() {
 }
 
 #[test]
-fn item_21_damon_tells_what_is_used_from_what_is_not() {
+fn damon_tells_what_is_used_from_what_is_not() {
     let Some(mut puppet) = Puppet::start(40) else { return };
     if let Err(why) = super::damon::is_free() {
         return skip(Ability::Damon, why);
@@ -330,7 +331,7 @@ fn a_daemon_does_the_same_in_the_real_world_and_puts_settings_back() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state.json");
     let text = format!(
-        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_share = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
+        "state = {state:?}\nfaults = \"base\"\nslow_promotion = \"60s\"\npoll_cpu_max = 1.0\n[access]\nmethod = \"none\"\n[[process]]\npid = {}\n",
         puppet.pid().0
     );
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();

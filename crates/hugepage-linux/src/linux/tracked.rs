@@ -11,7 +11,7 @@ use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 
 use super::maps::{self, Mapping};
 use super::merging;
-use esker_hugepage::util::Util;
+use esker_hugepage::utilisation::Util;
 use esker_hugepage::view::{Backing, ChangeError, Outcome, Region, RegionView, Skip};
 use esker_hugepage::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 
@@ -91,8 +91,8 @@ impl Tracked {
         self.process.has_ended()
     }
 
-    /// Whether it has the memory that it was taken with: once it has executed another program, its page table is another one, also
-    /// under the same name.
+    /// Whether it has the memory that it was taken with: once it has executed another program, its page table is
+    /// another one, also under the same name.
     pub fn has_its_memory(&self) -> bool {
         self.table.frames(0, 1).is_ok()
     }
@@ -103,7 +103,8 @@ impl Tracked {
         Some(stat.faults()? + stat.field(14)? + stat.field(15)?)
     }
 
-    /// Bytes of its memory as the kernel tells them (proc_pid_statm(5)): without what it has freed inside huge pages, which stays charged.
+    /// Bytes of its memory as the kernel tells them (proc_pid_statm(5)): without what it has freed inside huge pages,
+    /// which stays charged.
     pub fn resident(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/statm", self.pid)).unwrap_or_default();
         text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE_BYTES
@@ -191,8 +192,8 @@ impl Tracked {
         self.which_have(KSM, (maps::bytes_of(region).0, REGION_PAGES as usize), kpageflags).next().is_some()
     }
 
-    /// Regions of which fewer pages are shared than at the last call, because they were written. Looked through only if the kernel has
-    /// counted a change.
+    /// Regions of which fewer pages are shared than at the last call, because they were written. Looked through only if
+    /// the kernel has counted a change.
     pub fn newly_private(&mut self, kpageflags: &File) -> Vec<Region> {
         let bytes = merging::of_process(self.pid).0;
         if self.merged.1 == bytes {
@@ -292,8 +293,8 @@ impl Tracked {
         uses
     }
 
-    /// Regions that have come to be used by `pages` or more since the last call, if there were faults since, and those of
-    /// whose huge page something was freed. Without `pages` only the latter, for which base pages are not looked at.
+    /// Regions that have come to be used by `pages` or more since the last call, if there were faults since, and those
+    /// of whose huge page something was freed. Without `pages` only the latter, for which base pages are not looked at.
     pub fn newly_used(&mut self, pages: Option<u32>) -> Vec<Region> {
         let faults = Stat::read(self.pid).and_then(|stat| stat.faults());
         if faults.is_none() || faults == self.faults {
@@ -361,7 +362,8 @@ impl Tracked {
         &self.table
     }
 
-    /// Clears the access bits of regions, with the translations that hold them: neighbours in one go, which interrupts other CPUs once.
+    /// Clears the access bits of regions, with the translations that hold them: neighbours in one go, which interrupts
+    /// other CPUs once.
     pub fn clear_accessed(&self, regions: &[Region]) {
         for run in regions.chunk_by(|one, next| one.0 + 1 == next.0) {
             let cold = |regions: &[Region]| {

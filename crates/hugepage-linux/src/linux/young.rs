@@ -24,7 +24,8 @@ const WRITABLE: u64 = 1 << 1;
 const ACCESSED: u64 = 1 << 5;
 const LEAF: u64 = 1 << 7;
 const FRAME: u64 = 0x000f_ffff_ffff_f000;
-/// Where the kernel maps all of memory begins at a multiple of this, below any table and not further below it than memory is large.
+/// Where the kernel maps all of memory begins at a multiple of this, below any table and not further below it than
+/// memory is large.
 const MAP_STEP: u64 = 1 << 30;
 const MEMORY_MAX: u64 = 64 << 40;
 /// The kernel's half with tables of four levels begins here, with five lower.
@@ -142,8 +143,8 @@ impl Young {
         self.tasks.remove(&pid);
     }
 
-    /// Which of some regions were used since their bits were cleared; nothing where that cannot be told. Neighbours cost least: the
-    /// entries of 512 regions lie in one table, which is read once for all that come in a row.
+    /// Which of some regions were used since their bits were cleared; nothing where that cannot be told. Neighbours
+    /// cost least: the entries of 512 regions lie in one table, which is read once for all that come in a row.
     pub fn accessed(&mut self, pid: Pid, regions: &[Region], table: &PageTable) -> Vec<Option<bool>> {
         let mut read: Option<(u64, Option<[u64; WORDS]>)> = None;
         let mut bit = |region: &Region| {

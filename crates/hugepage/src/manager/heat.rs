@@ -1,7 +1,8 @@
 //! Scans of access bits: cleared at the beginning of an interval, read at its end.
 //!
-//! A process that has done nothing since the last scan is asleep: its pages cannot have been used, and nothing is cleared,
-//! monitored or read for it. What it does after that is noticed at the next scan, from which on it is watched again.
+//! A process that has done nothing since the last scan is asleep: its pages cannot have been used, and nothing is
+//! cleared, monitored or read for it. What it does after that is noticed at the next scan, from which on it is watched
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use esker_base::Time;
 
 use super::{Manager, Tell};
 use crate::access::{Access, Tracking};
-use crate::record::Record;
+use crate::process::Process;
 use crate::view::{ProcView, Region};
 
 /// What an interval tells of a process.
@@ -96,7 +97,7 @@ impl Manager {
 }
 
 /// Takes a bit that was cleared and read, and judges by it whether the page was rightly taken for hot.
-fn check(record: &mut Record, tracking: &Tracking, region: Region, accessed: bool) {
+fn check(record: &mut Process, tracking: &Tracking, region: Region, accessed: bool) {
     let Some(access) = record.huge.get_mut(&region) else {
         // In base pages, of which only what is shared is watched.
         record.mergeable.get_mut(&region).into_iter().for_each(|access| observe(access, tracking, accessed));

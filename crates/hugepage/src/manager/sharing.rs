@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use esker_base::Time;
 
 use super::{Asker, Decision, Manager, Tell};
-use crate::record::Record;
-use crate::sharing::{Candidate, SharingPolicy, Verdict};
+use crate::merge_policy::{Candidate, SharingPolicy, Verdict};
+use crate::process::Process;
 use crate::view::{ChangeError, Outcome, Pid, ProcView, Region, RegionAddress};
 use esker_base::Nanos;
 
@@ -92,8 +92,8 @@ impl Manager {
         is_done
     }
 
-    /// Whether a region that is used well enough stays in base pages because some are shared. A write to one of them, or
-    /// heat, asks for its promotion; the background scan does not, nor does anybody where all duplicates are shared.
+    /// Whether a region that is used well enough stays in base pages because some are shared. A write to one of them,
+    /// or heat, asks for its promotion; the background scan does not, nor does anybody where all duplicates are shared.
     pub(super) fn stays_shared(&self, place: RegionAddress, asker: Asker, view: &mut impl ProcView) -> bool {
         self.is_mergeable(place)
             && (asker == Asker::Scan || self.policy.sharing == SharingPolicy::All)
@@ -125,7 +125,7 @@ impl Manager {
 }
 
 /// Regions in base pages that may be shared and have become hot.
-fn hot_base(record: &Record, tracking: &crate::access::Tracking) -> impl Iterator<Item = Region> {
+fn hot_base(record: &Process, tracking: &crate::access::Tracking) -> impl Iterator<Item = Region> {
     record.mergeable_base().filter(|region| record.mergeable[region].is_hot(tracking))
 }
 

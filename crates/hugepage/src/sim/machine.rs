@@ -8,7 +8,7 @@ use esker_base::{Nanos, Time};
 use super::costs::Costs;
 use super::physical::{Frame, Physical};
 use crate::contiguity::HUGE_ORDER;
-use crate::util::{Threshold, Util};
+use crate::utilisation::{Threshold, Util};
 use crate::view::{Backing, ChangeError, Outcome, Pid, ProcView, Region, RegionAddress, RegionView, Skip};
 use crate::{PAGE_BYTES, REGION_BYTES, REGION_PAGES};
 
@@ -217,7 +217,8 @@ impl Machine {
         }
     }
 
-    /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be shared.
+    /// The kernel finds a duplicate of a page of a region, which splits its huge page. False if its pages may not be
+    /// shared.
     pub fn merge(&mut self, place: RegionAddress) -> bool {
         let Some(range) = self.range_mut(place).filter(|range| range.mergeable) else { return false };
         range.merged = true;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::REGION_PAGES;
 use crate::contiguity::{FreeBlocks, HUGE_ORDER};
-use crate::util::Util;
+use crate::utilisation::Util;
 use crate::view::Pid;
 
 /// A base page's place: block times 512 plus the page in it.
@@ -104,7 +104,8 @@ impl Physical {
         self.free.insert(at);
     }
 
-    /// Makes a huge page base pages, those in `used`; the others are free. `first` is the virtual page of its beginning.
+    /// Makes a huge page base pages, those in `used`; the others are free. `first` is the virtual page of its
+    /// beginning.
     pub fn split(&mut self, block: u32, used: Util, pid: Pid, first: u64) {
         assert_eq!(self.blocks[block as usize], Block::Huge, "block {block} is no huge page");
         if used == Util::EMPTY {
@@ -117,8 +118,8 @@ impl Physical {
         }
     }
 
-    /// Empties blocks by moving pages into others, the emptiest into the fullest, until `pages_max` are moved or nothing
-    /// is gained. Blocks with pinned pages stay.
+    /// Empties blocks by moving pages into others, the emptiest into the fullest, until `pages_max` are moved or
+    /// nothing is gained. Blocks with pinned pages stay.
     pub fn compact(&mut self, pages_max: u64) -> Vec<Moved> {
         let mut moved = Vec::new();
         let mut order: Vec<(u32, u32)> = self.partial.iter().map(|at| (self.used(*at), *at)).collect();

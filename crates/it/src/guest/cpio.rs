@@ -1,4 +1,5 @@
-//! Archives in cpio's "newc" form: what the kernel takes as its first file system. Several may stand one after the other.
+//! Archives in cpio's "newc" form: what the kernel takes as its first file system. Several may stand one after the
+//! other.
 
 /// Mode bits of a directory, a file that may be run, and a link.
 const DIRECTORY: u32 = 0o040_755;

@@ -49,7 +49,8 @@ impl Guest<'_> {
     /// machine is switched off without warning.
     ///
     /// # Errors
-    /// qemu that cannot be run, or what `event` says. A guest that does not come to its end is no error: its log shows it.
+    /// qemu that cannot be run, or what `event` says. A guest that does not come to its end is no error: its log shows
+    /// it.
     pub fn run(&self, dir: &Path, event: &mut dyn FnMut(&str) -> Result<Power, String>) -> Result<Log, String> {
         let initrd = self.initrd(dir)?;
         let started = Instant::now();
@@ -141,8 +142,8 @@ pub fn network() -> Vec<String> {
     ["-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0,romfile="].map(str::to_string).to_vec()
 }
 
-/// Arguments of a disk that qemu reaches as an NBD client; `reconnect` is for how many seconds it waits for a server that
-/// has gone.
+/// Arguments of a disk that qemu reaches as an NBD client; `reconnect` is for how many seconds it waits for a server
+/// that has gone.
 pub fn nbd_disk(number: u32, socket: &Path, export: &str, reconnect: u32) -> Vec<String> {
     let socket = socket.display();
     vec![

@@ -8,7 +8,7 @@ use esker_block::conformance::{Options, check, check_real};
 use esker_block::kind::Worlds;
 use esker_block::{Device, OpKind};
 use esker_rt::mem::Pool;
-use esker_rt::real::Backend;
+use esker_rt::real::{Backend, Reactor, RealConfig};
 use esker_rt::{Rt, Secret};
 use esker_stack::{Spec, Stack};
 
@@ -78,11 +78,14 @@ pub fn give_key(rt: &Rt) {
     rt.set_secrets(Box::new(|_| Ok(Secret::new((0..64).collect()))));
 }
 
-fn export(rt: &Rt, text: &str) -> Rc<dyn Device> {
+fn build(rt: &Rt, text: &str) -> Rc<Stack> {
     give_key(rt);
     let spec = Spec::parse("sample", &format!("{text}; export out = v")).unwrap_or_else(|e| panic!("{text}: {e}"));
-    let stack = Stack::build(rt, &Pool::default(), esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{text}: {e}"));
-    Rc::new(stack.export("out").expect("the text exports it"))
+    Stack::build(rt, &Pool::default(), esker_kinds::ALL, &spec).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn export(rt: &Rt, text: &str) -> Rc<dyn Device> {
+    Rc::new(build(rt, text).export("out").expect("the text exports it"))
 }
 
 fn options(sample: &Sample) -> Options {
@@ -119,6 +122,30 @@ fn every_kind_passes_on_both_backends() {
             let report = check_real(backend, |rt| export(rt, &text), options(sample));
             assert!(report.answered(OpKind::Read) > 50, "{} on {backend:?}: {report:?}", sample.kind);
         }
+    }
+}
+
+/// Kinds whose statistics follow from the operations that were seen.
+const OF_OPERATIONS: &str = "stats";
+
+/// What manifests, and so pages, say of statistics is what devices and layers tell.
+#[test]
+fn every_kind_tells_the_statistics_of_its_manifest() {
+    for sample in SAMPLES.iter().filter(|sample| sample.kind != OF_OPERATIONS) {
+        let dir = tempfile::tempdir().unwrap();
+        let text = sample.stack.replace("DIR", &dir.path().display().to_string());
+        let reactor = Reactor::new(RealConfig { backend: Backend::Threads, ..RealConfig::seeded(1) }).unwrap();
+        let rt = reactor.rt();
+        let stack = build(&rt, &text);
+        let told = reactor.block_on(async move {
+            stack.opened().await;
+            stack.stats()
+        });
+        let told = told.into_iter().find(|part| part.kind == sample.kind).expect("the sample has the kind");
+        let told: Vec<&str> = told.stats.iter().map(|stat| stat.name).collect();
+        let kind = esker_kinds::ALL.iter().find(|kind| kind.name == sample.kind).expect("a sample is of a kind");
+        let listed: Vec<&str> = kind.stats.iter().map(|stat| stat.name).collect();
+        assert_eq!(told, listed, "statistics of {}", sample.kind);
     }
 }
 

@@ -1,47 +1,60 @@
 //! The documents say what the code does.
 
+mod formats;
+mod kinds;
+mod metrics;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use esker_block::kind::{Kind, Param};
 use esker_stack::Spec;
+use esker_testkit::generated::{self, Block};
 
-fn page(kind: &Kind) -> String {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/kinds").join(format!("{}.md", kind.name));
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; write the page", path.display()))
-}
+/// Blocks that a test of another crate hands in.
+const ELSEWHERE: &[(&str, &str)] = &[("docs/reference/commands.md", "commands")];
 
-/// Rows of the first table with a parameter column: name and default without back quotes. A row may name several; then
-/// its words say together what holds without them.
-fn rows(page: &str) -> Vec<(String, Option<String>)> {
-    let bare = |text: &str| text.trim_matches(['|', ' ', '`']).to_string();
-    let table = page.lines().skip_while(|line| !line.starts_with("| parameter |")).skip(2);
-    let mut rows = Vec::new();
-    for line in table.take_while(|line| line.starts_with('|')) {
-        let cells: Vec<&str> = line.split(" | ").collect();
-        let default = cells.get(2).filter(|_| !cells[0].contains(',')).map(|cell| bare(cell));
-        rows.extend(cells[0].split(',').map(|name| (bare(name), default.clone())));
+/// A table of Markdown.
+fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+    let mut text = format!("| {} |\n|{}", head.join(" | "), "---|".repeat(N));
+    for row in rows {
+        text += &format!("\n| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | ").trim_end());
     }
-    rows
+    text
 }
 
-fn check_row(kind: &Kind, param: &Param, (name, default): &(String, Option<String>)) {
-    assert_eq!(name, param.name, "{}: the page's parameters are not the manifest's, in its order", kind.name);
-    if let (Some(told), Some(text)) = (default, param.default.filter(|text| !text.is_empty())) {
-        assert_eq!(told, text, "{}: the page's default of {name}", kind.name);
+/// Every block is in its page as its records say, and pages have no other blocks.
+#[test]
+fn marked_blocks_say_what_records_say() {
+    let mut blocks = kinds::blocks();
+    blocks.push(formats::block());
+    blocks.extend(metrics::blocks());
+    let wrong: Vec<String> = blocks.iter().filter_map(|block| generated::check(block).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known = blocks.iter().map(|Block { page, name, .. }| (page.as_str(), name.as_str()));
+    let known: BTreeSet<(&str, &str)> = known.chain(ELSEWHERE.iter().copied()).collect();
+    let root = root();
+    let mut pages = Vec::new();
+    documents(&root.join("docs"), &mut pages);
+    for path in pages {
+        let (text, page) = (fs::read_to_string(&path).unwrap(), path.strip_prefix(&root).unwrap().to_str().unwrap());
+        for name in generated::names(&text) {
+            assert!(known.contains(&(page, name)), "{page}: nothing generates \"{name}\"; remove its marks");
+        }
     }
 }
 
 #[test]
-fn each_kind_has_its_page_with_the_parameters_of_its_manifest() {
+fn each_kind_has_its_page() {
     for kind in esker_kinds::ALL {
-        let page = page(kind);
+        let path = root().join(format!("docs/reference/kinds/{}.md", kind.name));
+        let page = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(page.starts_with(&format!("# {}\n", kind.name)), "{}: the title is the kind's name", kind.name);
-        let rows = rows(&page);
-        assert_eq!(rows.len(), kind.params.len(), "{}: rows of the page: {rows:?}", kind.name);
-        kind.params.iter().zip(&rows).for_each(|(param, row)| check_row(kind, param, row));
     }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Markdown files of the project's documents.
@@ -88,7 +101,7 @@ fn is_stack(text: &str) -> bool {
 
 #[test]
 fn stacks_in_the_documents_pass_the_check() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let mut pages = vec![root.join("README.md")];
     documents(&root.join("docs"), &mut pages);
     let mut checked = 0;

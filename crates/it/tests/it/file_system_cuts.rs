@@ -1,6 +1,7 @@
-//! A file system on an attached stack whose devices record their requests. The test builds states that a power cut can leave
-//! before each answer to a flush. In each state the stack must hold a consistent file system with all durable files. Until the
-//! answer the covered writes are open: some are lost, later ones survive earlier ones, and large ones are torn.
+//! A file system on an attached stack whose devices record their requests. The test builds states that a power cut can
+//! leave before each answer to a flush. In each state the stack must hold a consistent file system with all durable
+//! files. Until the answer the covered writes are open: some are lost, later ones survive earlier ones, and large ones
+//! are torn.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,8 +28,8 @@ use crate::conformance::give_key;
 
 const SIZE: u64 = 8 << 20;
 const FILES: usize = 10;
-/// States that are looked at before each answer to a flush: the newest and the oldest one, those in which one block alone is new
-/// or old, and drawn ones.
+/// States that are looked at before each answer to a flush: the newest and the oldest one, those in which one block
+/// alone is new or old, and drawn ones.
 const STATES: u64 = 8;
 
 enum Bed {
@@ -125,7 +126,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Makes a file system and uses it. How many events the devices had seen when each file was durable, the first for none.
+/// Makes a file system and uses it. How many events the devices had seen when each file was durable, the first for
+/// none.
 fn load(device: &Path, dir: &Path, journal: &Journal) -> Vec<u64> {
     let device = device.display().to_string();
     check_tool("mkfs.ext4", &["-q", "-b", "1024", "-J", "size=1", &device]);
@@ -251,11 +253,11 @@ fn a_file_system_on_extensions_is_consistent_after_power_cuts_at_any_flush() {
     if !can_run() {
         return;
     }
-    let half = |name: &str| format!("{name} = leaf size={}", SIZE + 8192);
+    let member = |name: &str| format!("{name} = leaf size={}", SIZE + 8192);
     check(&format!(
         "{}; {}; vol = mirror region=64KiB initial=assume-clean clean_after=5ms on a, b | verify",
-        half("a"),
-        half("b")
+        member("a"),
+        member("b")
     ));
     // The log is so small that home takes in what is off-loaded all the time.
     check(&format!("h = leaf size={SIZE}; l = leaf size=1MiB; vol = offload idle_after=0s high_watermark=0.5 on h, l"));

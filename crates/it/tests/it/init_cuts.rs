@@ -1,5 +1,5 @@
-//! The power fails while `esker init` makes the media of a stack: it can be run again, and what is half made is never taken as
-//! good.
+//! The power fails while `esker init` makes the media of a stack: it can be run again, and what is half made is never
+//! taken as good.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! A served stack of mirror, verify and crypt over two files is killed again and again under load; one half is pulled
+//! A served stack of mirror, verify and crypt over two files is killed again and again under load; one member is pulled
 //! meanwhile and comes back. No write that was answered before an answered flush is ever lost.
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use esker_serve::{Config, Served};
 use esker_stack::{Measure, Spec};
 
 const ROUNDS: u64 = 24;
-/// In these of each so many rounds one half is not there.
+/// In these of each so many rounds one member is not there.
 const PULLED: std::ops::Range<u64> = 8..11;
 const PERIOD: u64 = 25;
 const BLOCKS: u64 = 128;
@@ -37,13 +37,13 @@ fn is_pulled(round: u64) -> bool {
 
 fn text(dir: &Path, round: u64) -> String {
     let dir = dir.display();
-    let half = |name: &str| format!("{name} = file path={dir}/{name}.img size=2MiB direct=false");
-    let (halves, on) = match is_pulled(round) {
-        true => (half("a"), "degraded=true on a"),
-        false => (format!("{}; {}", half("a"), half("b")), "on a, b"),
+    let member = |name: &str| format!("{name} = file path={dir}/{name}.img size=2MiB direct=false");
+    let (members, on) = match is_pulled(round) {
+        true => (member("a"), "degraded=true on a"),
+        false => (format!("{}; {}", member("a"), member("b")), "on a, b"),
     };
     format!(
-        "{halves}; vol = mirror region=64KiB rescan=50ms clean_after=100ms {on} | verify | crypt key=file:k @ nbd=unix:{dir}/sock"
+        "{members}; vol = mirror region=64KiB rescan=50ms clean_after=100ms {on} | verify | crypt key=file:k @ nbd=unix:{dir}/sock"
     )
 }
 
@@ -191,20 +191,20 @@ async fn until_whole(rt: &Rt, dir: &Path) {
         }
         rt.sleep(Nanos::millis(10)).await;
     }
-    panic!("the half that came back does not catch up");
+    panic!("the member that came back does not catch up");
 }
 
-/// The halves as the last kill left them.
+/// The members as the last kill left them.
 fn compare(dir: &Path) {
     use std::os::unix::fs::FileExt;
     let files = ["a.img", "b.img"].map(|name| std::fs::File::open(dir.join(name)).unwrap());
-    let verdict = check::check(2, &mut |half, at, out| files[half].read_exact_at(out, at)).unwrap();
-    assert_eq!(verdict.differing, [], "{:?}", verdict.assembly.halves);
+    let verdict = check::check(2, &mut |member, at, out| files[member].read_exact_at(out, at)).unwrap();
+    assert_eq!(verdict.differing, [], "{:?}", verdict.assembly.members);
     assert!(verdict.compared > 0);
 }
 
 #[test]
-fn no_flushed_write_is_lost_by_kills_while_a_half_is_pulled_and_comes_back() {
+fn no_flushed_write_is_lost_by_kills_while_a_member_is_pulled_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().to_path_buf();
     let blocks = Rc::new(std::cell::RefCell::new(vec![Versions::default(); BLOCKS as usize]));

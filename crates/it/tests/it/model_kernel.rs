@@ -1,7 +1,7 @@
 //! The symbolic file system of traces against the kernel: random calls on both, every answer compared.
 //!
-//! Descriptors' numbers, root and working directory belong to a whole process, so that a process of its own does it: the test
-//! runs this program again, for [`child`] alone, whose root is a scratch folder.
+//! Descriptors' numbers, root and working directory belong to a whole process, so that a process of its own does it:
+//! the test runs this program again, for [`child`] alone, whose root is a scratch folder.
 
 mod generate;
 mod kernel;

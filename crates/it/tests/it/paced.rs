@@ -1,5 +1,5 @@
-//! A modelled disk, paced in real time and served over NBD, beside its virtual twin. No test asserts on tight timing: the
-//! bounds hold on any machine that is not stopped; the errors themselves are measured by `esker lab run try-truth`.
+//! A modelled disk, paced in real time and served over NBD, beside its virtual twin. No test asserts on tight timing:
+//! the bounds hold on any machine that is not stopped; the errors themselves are measured by `esker lab run try-truth`.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -89,8 +89,8 @@ fn a_served_disk_model_is_labelled_and_as_slow_as_its_virtual_twin() {
     latencies.sort();
     let mean = latencies.iter().map(|latency| latency.0).sum::<u64>() / READS;
     let share = mean as f64 / twin.all.mean_ns as f64;
-    // The platter stands elsewhere at each read, so single latencies differ; over many reads that evens out. Above, only
-    // a machine that others use sets the limit.
+    // The platter stands elsewhere at each read, so single latencies differ; over many reads that evens out. Above,
+    // only a machine that others use sets the limit.
     assert!((0.8..5.0).contains(&share), "mean {} served, {} predicted", Nanos(mean), Nanos(twin.all.mean_ns));
     let spread = latencies[latencies.len() * 9 / 10].0 as f64 / latencies[latencies.len() / 10].0 as f64;
     assert!(spread > 1.3, "seeks and turns differ from read to read: {latencies:?}");

@@ -67,8 +67,8 @@ fn align_keeps_neighbours_and_forced_writes_in_every_crash_state() {
     check("v = memory size=64KiB block=4096 latency=5us | align", 3, 1000);
 }
 
-/// The page of `emulate`: a range vector is durable when it is answered and not atomic; a moved source goes only after its
-/// copy is durable; all else is as below.
+/// The page of `emulate`: a range vector is durable when it is answered and not atomic; a moved source goes only after
+/// its copy is durable; all else is as below.
 #[test]
 fn emulate_keeps_what_its_page_says_in_every_crash_state() {
     check("v = recorded size=64KiB latency=5us | emulate staging=2048 width=3 ranges=4", SEEDS, 5000);

@@ -7,7 +7,7 @@ use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::{Spec, Stack};
 
-/// What reads of a mirror's volume and of a device beside it answer, when its halves begin with these bytes.
+/// What reads of a mirror's volume and of a device beside it answer, when its members begin with these bytes.
 fn answers(dir: &Path, heads: [&[u8]; 2]) -> [Result<(), BioError>; 2] {
     for (name, head) in ["a.img", "b.img"].into_iter().zip(heads) {
         let bytes = [head, &vec![0; (1 << 20) - head.len()]].concat();
@@ -55,7 +55,7 @@ fn a_mirror_with_damaged_superblocks_refuses_and_the_rest_of_the_stack_works() {
 }
 
 #[test]
-fn blank_halves_are_used() {
+fn blank_members_are_used() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(answers(dir.path(), [b"", b""]), [Ok(()), Ok(())]);
 }

@@ -1,8 +1,9 @@
 //! Reads the file that callgrind writes.
 //!
-//! Format: "Callgrind Format Specification" in the manual of Valgrind. A function has a number, which is followed by its name
-//! where it occurs first. A line `cfn=` names the function that is called, the next line `calls=` says how often. With callers
-//! separated, the name of a function is followed by those of its callers, the nearest first, each behind an apostrophe.
+//! Format: "Callgrind Format Specification" in the manual of Valgrind. A function has a number, which is followed by
+//! its name where it occurs first. A line `cfn=` names the function that is called, the next line `calls=` says how
+//! often. With callers separated, the name of a function is followed by those of its callers, the nearest first, each
+//! behind an apostrophe.
 
 use std::collections::BTreeMap;
 

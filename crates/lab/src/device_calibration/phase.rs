@@ -2,8 +2,8 @@
 //! at which angle it stands.
 //!
 //! A read from the medium tells an angle: its first sector had passed when its transfer began. Where the skews of the
-//! files are right, the angles of all reads agree with one rotation. What is fitted here are only whole and half sectors
-//! of skew per cylinder of each zone, and the rotation; how long a request takes is not looked at.
+//! files are right, the angles of all reads agree with one rotation. What is fitted here are only whole and half
+//! sectors of skew per cylinder of each zone, and the rotation; how long a request takes is not looked at.
 
 use std::collections::VecDeque;
 use std::f64::consts::TAU;
@@ -131,8 +131,8 @@ fn best_skew(pairs: &[Pair], rpm: f64, sectors: u32, heads: u32) -> f64 {
     skews.max_by(|a, b| score(a).total_cmp(&score(b)).then(b.abs().total_cmp(&a.abs()))).unwrap_or(0.0)
 }
 
-/// The drive with what its own requests say of its rotation and skews, and how well all reads of each zone then agree (1
-/// at best, near 0 if the layout is wrong in other ways). Turns a minute stay a whole number.
+/// The drive with what its own requests say of its rotation and skews, and how well all reads of each zone then agree
+/// (1 at best, near 0 if the layout is wrong in other ways). Turns a minute stay a whole number.
 pub fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> (DiskSimSpec, f64) {
     let parts = spec.parts(BILL, None);
     let seen = sightings(spec, &parts, requests);
@@ -194,7 +194,8 @@ impl Tracker {
         (time.since(Time::ZERO).as_secs_f64() * f64::from(self.spec.rpm) / 60.0).fract()
     }
 
-    /// How long the modelled disk, at `virtual_now`, must turn on until it stands as the drive does when `request` comes.
+    /// How long the modelled disk, at `virtual_now`, must turn on until it stands as the drive does when `request`
+    /// comes.
     pub fn lag(&self, request: &Measured, virtual_now: Time) -> Nanos {
         if self.recent.is_empty() {
             return Nanos::ZERO;

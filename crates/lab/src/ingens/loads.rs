@@ -1,4 +1,5 @@
-//! Loads with much memory and little order, each a fixed sequence of work: equal work under every arm, with equal results.
+//! Loads with much memory and little order, each a fixed sequence of work: equal work under every arm, with equal
+//! results.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -33,8 +34,8 @@ pub const ALL: [Load; 3] = [
     Load { name: "requests", begin: |bytes, seed| Box::new(Requests::new(bytes, seed)) },
 ];
 
-/// Bytes that [`be_busy`] takes in a time, in base pages and then in huge ones. What it gives back is not what it takes next:
-/// the kernel keeps blocks that have grown together for last.
+/// Bytes that [`be_busy`] takes in a time, in base pages and then in huge ones. What it gives back is not what it takes
+/// next: the kernel keeps blocks that have grown together for last.
 pub fn turnover(time: Duration) -> u64 {
     2 * FRESH as u64 * time.div_duration_f64(LIFE).ceil() as u64
 }

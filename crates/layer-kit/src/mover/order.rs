@@ -59,8 +59,8 @@ fn check_overlaps(moves: &[Move]) -> Result<(), BadMoves> {
     Ok(())
 }
 
-/// Cuts moves into batches of at most `max` bytes, in the order that suits their shape. A move that is larger than that is
-/// cut itself.
+/// Cuts moves into batches of at most `max` bytes, in the order that suits their shape. A move that is larger than that
+/// is cut itself.
 pub fn batches(moves: Vec<Move>, shape: Shape, max: u64) -> Vec<Vec<Move>> {
     let mut moves: Vec<Move> = moves.into_iter().flat_map(|one| cut(one, max)).collect();
     match shape {

@@ -44,10 +44,10 @@ impl Extension for Mapped {
     }
 
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
-        let OpenContext { rt, pool, station, .. } = opening;
+        let OpenContext { rt, pool, handle, .. } = opening;
         let (mover, map, world) = (self.mover.clone(), self.map.clone(), rt.clone());
         drop(rt.spawn("moving", async move {
-            move_about(&world, &mover, &map, Way::Background(world.clone(), pool, station)).await
+            move_about(&world, &mover, &map, Way::Background(world.clone(), pool, handle)).await
         }));
         Step::Now(Ok(()))
     }

@@ -1,8 +1,8 @@
 //! The header of an image: which commit it is, and a checksum for each grain of it.
 //!
 //! It has the common header of `framing`, whose id is the region's number. Byte rows and trust:
-//! `docs/reference/formats/region-area.md`. A header is written last and in one atomic unit of the medium, so it is there as a
-//! whole or as it was before. What is neither zero nor sound was damaged, never torn.
+//! `docs/reference/formats/region-area.md`. A header is written last and in one atomic unit of the medium, so it is
+//! there as a whole or as it was before. What is neither zero nor sound was damaged, never torn.
 
 use std::ops::RangeInclusive;
 

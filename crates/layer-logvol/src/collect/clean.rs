@@ -1,8 +1,8 @@
 //! Cleaning one segment: its live blocks are read, written to segments of copies, and every mapping that still leads to
 //! the old place is pointed at the copy.
 //!
-//! Blocks are copied in the order of their lowest logical blocks, so that what was written in pieces lies together again;
-//! blocks that many mappings share are copied once.
+//! Blocks are copied in the order of their lowest logical blocks, so that what was written in pieces lies together
+//! again; blocks that many mappings share are copied once.
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! Where moved blocks go: segments of their own, so that what has survived is not mixed with what is new. A segment of copies
-//! has no records and no place in the log; what is in it is known by the map alone.
+//! Where moved blocks go: segments of their own, so that what has survived is not mixed with what is new. A segment of
+//! copies has no records and no place in the log; what is in it is known by the map alone.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Copies {
     open: [Option<Open>; Class::COUNT],
-    /// For each victim whose mappings do not lead to its copies yet, segments that hold copies, which stay as if on their way.
+    /// For each victim whose mappings do not lead to its copies yet, segments that hold copies, which stay as if on
+    /// their way.
     claims: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -75,8 +76,8 @@ impl Volume {
         open[at].map(|Open { segment, next }| CopyTarget { segment, block: next, blocks: g.segment - next.max(1) })
     }
 
-    /// Takes the first `blocks` of a place, which counts as under way; with the head of the segment if it is the first there.
-    /// A segment that is full drains: until all of it is in the map.
+    /// Takes the first `blocks` of a place, which counts as under way; with the head of the segment if it is the first
+    /// there. A segment that is full drains: until all of it is in the map.
     pub(super) fn take_place(&self, place: CopyTarget, blocks: u64) -> (u64, Option<Buf>) {
         let now = self.log.borrow().seq;
         let mut segments = self.segments.borrow_mut();

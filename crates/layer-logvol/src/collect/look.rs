@@ -1,5 +1,5 @@
-//! What a pass notes of each mapping: the live blocks of segments that it counts, and whole mappings into those that are to be
-//! cleaned. Shared by all its workers.
+//! What a pass notes of each mapping: the live blocks of segments that it counts, and whole mappings into those that
+//! are to be cleaned. Shared by all its workers.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

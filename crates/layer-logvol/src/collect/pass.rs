@@ -110,7 +110,8 @@ impl Volume {
         add(&self.collector.counts.stale, u64::from(moved == 0));
     }
 
-    /// Lists are complete; segments whose mappings were pointed at their copies are done, unless a clone of one came since.
+    /// Lists are complete; segments whose mappings were pointed at their copies are done, unless a clone of one came
+    /// since.
     fn end_pass(&self) {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
@@ -133,7 +134,8 @@ impl Volume {
         }
     }
 
-    /// Chooses what the next pass prepares: the best of those that were counted, as many as may be and as memory allows.
+    /// Chooses what the next pass prepares: the best of those that were counted, as many as may be and as memory
+    /// allows.
     fn choose(&self, look: &ScanWorker, limit: f64, released: u64) {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
@@ -190,8 +192,8 @@ impl Volume {
         Situation::of_pass(now, dead, dead / count * most.min(count))
     }
 
-    /// Blocks that must be dead in a victim if up to `limit` of it may be live. The head of a segment of copies is dead too, so
-    /// one that is as full as can be is never moved.
+    /// Blocks that must be dead in a victim if up to `limit` of it may be live. The head of a segment of copies is dead
+    /// too, so one that is as full as can be is never moved.
     fn least_dead(&self, limit: f64) -> u64 {
         let blocks = self.geometry.segment;
         let least = ((1.0 - limit) * blocks as f64) as u64;
@@ -212,8 +214,8 @@ impl State {
         self.memory_peak = self.memory_peak.max(self.memory);
     }
 
-    /// Takes a segment as victim if there is memory for it, with a list of its mappings or, if that could never be, without:
-    /// what the collector does with it from now on.
+    /// Takes a segment as victim if there is memory for it, with a list of its mappings or, if that could never be,
+    /// without: what the collector does with it from now on.
     fn admit(&mut self, segment: usize, look: &ScanWorker, at: usize, references: u64, memory: u64) -> Option<Stage> {
         let bits = look.bits(at);
         let (mapped, listed) = (Victim::bytes_mapped(&bits, references), Victim::bytes_listed(&bits));

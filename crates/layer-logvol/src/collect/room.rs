@@ -23,34 +23,34 @@ const WORTH_A_PASS: u64 = 8;
 /// The collector's place in the stack.
 struct Place {
     volume: Rc<Volume>,
-    station: LayerHandle,
+    handle: LayerHandle,
 }
 
 impl Enter for Place {
     fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>> {
-        Box::pin(async move { self.volume.let_in(&self.station).await })
+        Box::pin(async move { self.volume.let_in(&self.handle).await })
     }
 }
 
 impl Place {
-    fn of(volume: &Rc<Volume>, station: LayerHandle) -> LayerHandle {
-        LayerHandle::new(Rc::new(Place { volume: volume.clone(), station }))
+    fn of(volume: &Rc<Volume>, handle: LayerHandle) -> LayerHandle {
+        LayerHandle::new(Rc::new(Place { volume: volume.clone(), handle }))
     }
 }
 
 /// Makes passes in the background, until the volume leaves its stack.
-pub(crate) async fn scan_on(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn scan_on(volume: Rc<Volume>, handle: LayerHandle) {
     let due = || volume.wants_pass().then_some((Nanos::ZERO, ()));
     let work = async |_job: WorkPermit, ()| {
         volume.wanted_pass().await;
         Then::Again
     };
-    let place = Place::of(&volume, station);
+    let place = Place::of(&volume, handle);
     volume.collector.tasks.run((volume.rt(), Some(&volume.latch)), &place, due, work).await;
 }
 
 /// Cleans segments in the background, until the volume leaves its stack.
-pub(crate) async fn clean_on(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn clean_on(volume: Rc<Volume>, handle: LayerHandle) {
     volume.collector.pace.attend();
     let is_due = || volume.collector.ready() > 0 && volume.collector.pace.share() > 0.0;
     let due = || is_due().then_some((Nanos::ZERO, ()));
@@ -58,20 +58,20 @@ pub(crate) async fn clean_on(volume: Rc<Volume>, station: LayerHandle) {
         // Without room nothing can be done until something changes.
         if volume.clean_one(&volume.store(job.below().clone())).await { Then::Again } else { Then::Woken }
     };
-    let place = Place::of(&volume, station);
+    let place = Place::of(&volume, handle);
     volume.collector.tasks.run((volume.rt(), Some(&volume.latch)), &place, due, work).await;
 }
 
 impl Volume {
-    /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector out,
-    /// no writer waits for it.
-    async fn let_in(self: &Rc<Self>, station: &LayerHandle) -> Option<WorkPermit> {
-        if let Either::Left(job) = race(station.enter(), ready(())).await {
+    /// Begins a piece of work in the stack. A change of the stack waits for writers, so while one keeps the collector
+    /// out, no writer waits for it.
+    async fn let_in(self: &Rc<Self>, handle: &LayerHandle) -> Option<WorkPermit> {
+        if let Either::Left(job) = race(handle.enter(), ready(())).await {
             return job;
         }
         self.collector.pace.leave();
         self.start_batches();
-        let job = station.enter().await;
+        let job = handle.enter().await;
         self.collector.pace.enter();
         job
     }
@@ -173,8 +173,8 @@ impl Volume {
         self.segments.borrow().dead_count(installed)
     }
 
-    /// Does what can be done at once so that `taker` finds a segment beside what a map with `growth` more nodes needs: true if
-    /// one may be taken now.
+    /// Does what can be done at once so that `taker` finds a segment beside what a map with `growth` more nodes needs:
+    /// true if one may be taken now.
     ///
     /// # Errors
     /// What a checkpoint says.

@@ -47,8 +47,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Victims are the best in the order `victims.0`, each of `victims.1` drawn ones or of all. The cleaner begins at `pace.0`
-    /// of used space, and has `pace.1` of the device near the end.
+    /// Victims are the best in the order `victims.0`, each of `victims.1` drawn ones or of all. The cleaner begins at
+    /// `pace.0` of used space, and has `pace.1` of the device near the end.
     ///
     /// # Errors
     /// What makes no sense.

@@ -28,7 +28,8 @@ pub type Visit<T> = Arc<dyn Fn(&Snapshot, Range<u64>) -> T + Send + Sync>;
 
 /// Extents of a piece, at most: so few that a worker is soon back, and so many that its way there does not matter.
 const PIECE: u64 = 2048;
-/// CPU time of one extent, charged in virtual time: an estimate (`esker lab run anvil-scanner-threads` tells `ns_per_mapping`).
+/// CPU time of one extent, charged in virtual time: an estimate (`esker lab run anvil-scanner-threads` tells
+/// `ns_per_mapping`).
 pub const EXTENT_COST: Nanos = Nanos(12);
 
 impl Sharing {
@@ -43,8 +44,8 @@ impl Sharing {
     }
 }
 
-/// Calls `visit` with pieces of the map until each of its extents was in one, on as many workers at once as there are ranges;
-/// `each` gets what it returns, on the reactor.
+/// Calls `visit` with pieces of the map until each of its extents was in one, on as many workers at once as there are
+/// ranges; `each` gets what it returns, on the reactor.
 pub async fn sweep<T: Send + 'static>(
     rt: &Rt,
     snapshot: &Snapshot,

@@ -105,8 +105,8 @@ impl Victim {
         }
     }
 
-    /// Bytes that a segment takes that is cleaned without a reverse map. Its live blocks have at least as many references,
-    /// so that it takes no more than with one.
+    /// Bytes that a segment takes that is cleaned without a reverse map. Its live blocks have at least as many
+    /// references, so that it takes no more than with one.
     pub fn bytes_listed(bits: &Bits) -> u64 {
         bits.iter().map(|word| WORD + COPY * u64::from(word.count_ones())).sum()
     }
@@ -124,8 +124,8 @@ impl Victim {
         }
     }
 
-    /// A mapping into the segment was added, or found by a pass; `spare` bytes may be taken. If there is no room for it, the
-    /// list is given up: the segment is cleaned without.
+    /// A mapping into the segment was added, or found by a pass; `spare` bytes may be taken. If there is no room for
+    /// it, the list is given up: the segment is cleaned without.
     pub fn arrive(&mut self, extent: Extent, spare: u64) {
         let Victim::Mapped(reverse) = self else { return };
         if reverse.taken + reverse.mappings.len() as u64 == reverse.reserved {
@@ -156,7 +156,8 @@ impl Victim {
     /// References for which room is made at once.
     const STEP: u64 = 64;
 
-    /// Forgets all mappings and makes room for so many: what was noted so far is in the snapshot of the pass that begins.
+    /// Forgets all mappings and makes room for so many: what was noted so far is in the snapshot of the pass that
+    /// begins.
     pub fn begin(&mut self, references: u64) {
         if let Victim::Mapped(reverse) = self {
             *reverse = Reverse::new(std::mem::take(&mut reverse.bits), references);

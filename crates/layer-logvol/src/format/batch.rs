@@ -1,4 +1,5 @@
-//! Batches: the records of several requests in as few blocks as they fit in, and the data of the writes among them behind.
+//! Batches: the records of several requests in as few blocks as they fit in, and the data of the writes among them
+//! behind.
 
 use super::{checksum, get, put};
 use crate::map::LOGICAL_BLOCKS;

@@ -1,7 +1,7 @@
 //! Heads of segments: a log record begins a segment of the log, and a sealed page one of copies.
 //!
-//! The kinds differ from each other and from those of a [catalogue](esker_layer_thin::catalogue), so that recovery looks for
-//! batches in segments of the log only.
+//! The kinds differ from each other and from those of a [catalogue](esker_layer_thin::catalogue), so that recovery
+//! looks for batches in segments of the log only.
 
 use esker_framing::{Page, PageId, Record};
 use zerocopy::little_endian::U64;

@@ -82,8 +82,8 @@ impl Page {
         put(out, 4, 4, u64::from(sum));
     }
 
-    /// Reads the page of level `level` with this number, which a checkpoint up to `id.generation` wrote and whose logical
-    /// blocks are `bounds`.
+    /// Reads the page of level `level` with this number, which a checkpoint up to `id.generation` wrote and whose
+    /// logical blocks are `bounds`.
     ///
     /// # Errors
     /// [`PageError`].

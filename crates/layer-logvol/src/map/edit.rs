@@ -1,4 +1,5 @@
-//! Changes of the tree: one leaf at a time, from the root down, and what overflows or runs empty mended on the way back.
+//! Changes of the tree: one leaf at a time, from the root down, and what overflows or runs empty mended on the way
+//! back.
 
 use std::ops::Range;
 use std::sync::Arc;

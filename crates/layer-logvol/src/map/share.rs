@@ -1,7 +1,7 @@
 //! Where a map can be cut into parts of equal work: by numbers of nodes, not by distances, because the space is sparse.
 //!
-//! A place in the map is a fraction: all children of a node are taken to weigh the same. Fractions cost one way down the
-//! tree, so that scanners can share out what is left as often as one of them runs dry.
+//! A place in the map is a fraction: all children of a node are taken to weigh the same. Fractions cost one way down
+//! the tree, so that scanners can share out what is left as often as one of them runs dry.
 
 use std::ops::Range;
 
@@ -40,8 +40,8 @@ impl Snapshot {
         first
     }
 
-    /// Where a piece ends that begins at `lba` and has at most `leaves` leaves, and how many extents these could hold at
-    /// most; `u64::MAX` behind the last leaf.
+    /// Where a piece ends that begins at `lba` and has at most `leaves` leaves, and how many extents these could hold
+    /// at most; `u64::MAX` behind the last leaf.
     pub fn piece(&self, lba: u64, leaves: usize) -> (u64, u64) {
         let (mut node, mut end) = (&self.root, u64::MAX);
         while let Node::Inner(children) = &**node {

@@ -53,8 +53,8 @@ impl Bench {
         }
     }
 
-    /// A segment was cleaned: it is empty, what was in it is where it belongs, and stays there when the segment is free and
-    /// used anew.
+    /// A segment was cleaned: it is empty, what was in it is where it belongs, and stays there when the segment is free
+    /// and used anew.
     async fn expect_moved(&self, segment: usize, expected: &[(u64, u8)]) {
         assert_eq!(self.segment(segment).live, 0, "all mappings into it were found");
         assert_eq!(self.segment(segment).stage, Stage::Rest);

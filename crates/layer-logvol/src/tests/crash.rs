@@ -129,7 +129,8 @@ impl Run {
         }
     }
 
-    /// Does the next act by `perform`, which tells whether it and all before it are durable then; `apply` does it to the content.
+    /// Does the next act by `perform`, which tells whether it and all before it are durable then; `apply` does it to
+    /// the content.
     pub(super) async fn step(&mut self, apply: impl FnOnce(&mut Content), perform: impl Future<Output = bool>) {
         self.began.push(self.journal.points());
         let mut content = self.contents.last().unwrap().clone();

@@ -363,7 +363,8 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
             // What is refused has changed nothing.
             _ => named.ask(&order).await.is_ok(),
         };
-        // What the model of the next state is, the volumes themselves say: that they say it after a power cut too is tested.
+        // What the model of the next state is, the volumes themselves say: that they say it after a power cut too is
+        // tested.
         acted.models.push(opened(named.contents().await));
         if is_durable {
             acted.durable.insert(journal.points(), number + 1);

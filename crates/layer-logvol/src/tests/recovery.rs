@@ -114,10 +114,10 @@ fn a_blank_medium_becomes_a_volume_and_a_foreign_one_does_not() {
 }
 
 #[test]
-fn a_half_of_a_mirror_is_named_and_a_volume_seen_4096_bytes_off_is_refused() {
-    let half = media(MEDIUM);
-    half.write(0, &Buf::from_bytes(&Pool::default(), &esker_layer_kit::media::MIRROR.repeat(64)));
-    assert!(reopened(&half).unwrap_err().contains("it holds a member of a mirror, and no volume"));
+fn a_member_of_a_mirror_is_named_and_a_volume_seen_4096_bytes_off_is_refused() {
+    let member = media(MEDIUM);
+    member.write(0, &Buf::from_bytes(&Pool::default(), &esker_layer_kit::media::MIRROR.repeat(64)));
+    assert!(reopened(&member).unwrap_err().contains("it holds a member of a mirror, and no volume"));
     let (sound, shifted) = (filled(50, 60), media(MEDIUM));
     let bytes = sound.bytes(esker_base::ByteRange::new(0, MEDIUM - 4096).unwrap());
     shifted.write(4096, &Buf::from_bytes(&Pool::default(), &bytes));
@@ -213,8 +213,8 @@ fn a_smaller_device_or_larger_blocks_are_refused() {
     }
 }
 
-/// A damaged slot hides the log from recovery: it must stay hidden from the next one too, which draws from the same seed at
-/// the same instant.
+/// A damaged slot hides the log from recovery: it must stay hidden from the next one too, which draws from the same
+/// seed at the same instant.
 #[test]
 fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
     let media = media(MEDIUM);

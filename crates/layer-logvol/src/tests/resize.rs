@@ -50,8 +50,8 @@ fn a_served_volume_grows_for_those_who_use_it() {
     });
 }
 
-/// Writes over all of the volume while it is cut: whatever was answered before the end is there, and nothing behind it comes
-/// back when the volume grows again.
+/// Writes over all of the volume while it is cut: whatever was answered before the end is there, and nothing behind it
+/// comes back when the volume grows again.
 #[test]
 fn a_cut_waits_for_writes_and_what_is_cut_off_does_not_come_back() {
     run(async |rt| {

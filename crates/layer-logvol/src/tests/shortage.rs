@@ -62,8 +62,8 @@ struct Told {
     failed: usize,
 }
 
-/// Does acts one after the other over a device that lacks space. What fails changes nothing here, and may be found after a
-/// crash as long as no later act has succeeded.
+/// Does acts one after the other over a device that lacks space. What fails changes nothing here, and may be found
+/// after a crash as long as no later act has succeeded.
 fn record(seed: u64, acts: usize, lack: Lack) -> Told {
     let (sim, journal) = (Sim::new(SimConfig::seeded(seed)), Journal::default());
     let (rt, recorded, seen) = (sim.rt(), journal.clone(), Rc::new(Cell::new(0)));

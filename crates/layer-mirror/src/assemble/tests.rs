@@ -25,11 +25,11 @@ fn go(found: &[Probed]) -> Result<Assembly, AssembleError> {
 
 fn starts(found: &[Probed], degraded: bool) -> Vec<Start> {
     let assembly = assemble(found, first, degraded).unwrap_or_else(|refusal| panic!("{refusal}"));
-    assembly.halves.iter().map(|half| half.start).collect()
+    assembly.members.iter().map(|member| member.start).collect()
 }
 
 #[test]
-fn blank_halves_make_a_new_mirror_and_anything_else_does_not() {
+fn blank_members_make_a_new_mirror_and_anything_else_does_not() {
     assert_eq!(starts(&[blank(), blank()], false), [Start::InSync; 2]);
     let refused = go(&[blank(), Err(ProbeError::Superblock(SuperblockError::Foreign("a mirror")))]);
     assert!(matches!(refused, Err(AssembleError::NoSuperblock { lower: 1, .. })), "{refused:?}");
@@ -46,7 +46,7 @@ fn a_mirror_that_was_not_made_to_its_end_is_made_again() {
 }
 
 #[test]
-fn after_a_crash_halves_in_sync_are_suspect_where_either_superblock_says_so() {
+fn after_a_crash_members_in_sync_are_suspect_where_either_superblock_says_so() {
     let (mut one, mut two) = (first(), first());
     two.sequence += 1;
     one.dirty.set(3);
@@ -54,11 +54,11 @@ fn after_a_crash_halves_in_sync_are_suspect_where_either_superblock_says_so() {
     let assembly = go(&[Ok((one, 0)), Ok((two, 1))]).unwrap();
     assert_eq!(assembly.suspect.iter().collect::<Vec<_>>(), [3, 4]);
     assert_eq!(assembly.superblock.dirty, assembly.suspect);
-    assert!(assembly.halves.iter().all(|half| half.start == Start::InSync));
+    assert!(assembly.members.iter().all(|member| member.start == Start::InSync));
 }
 
 #[test]
-fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
+fn a_member_that_was_out_needs_the_dirty_regions_or_everything() {
     let (old, degraded) = (first(), after(&[0b01]));
     assert_eq!(starts(&[Ok((degraded.clone(), 0)), Ok((old.clone(), 1))], false), [Start::InSync, Start::Partial]);
     let older = Superblock { sequence: 9, ..old.clone() };
@@ -74,7 +74,7 @@ fn a_half_that_was_out_needs_the_dirty_regions_or_everything() {
 }
 
 #[test]
-fn a_stale_half_is_never_taken_as_fresh() {
+fn a_stale_member_is_never_taken_as_fresh() {
     let (old, degraded) = (first(), after(&[0b01]));
     // Alone it cannot know that it is stale, so it is refused unless the operator vouches for it.
     let alone = go(&[Ok((old.clone(), 1))]);
@@ -92,7 +92,7 @@ fn a_stale_half_is_never_taken_as_fresh() {
 }
 
 #[test]
-fn halves_that_went_on_alone_are_a_split() {
+fn members_that_went_on_alone_are_a_split() {
     let found = [Ok((after(&[0b01]), 0)), Ok((after(&[0b10]), 1))];
     assert!(matches!(assemble(&found, first, true), Err(AssembleError::Split(..))));
     let found = [Ok((after(&[0b01]), 0)), Ok((after(&[0b10, 0b11, 0b10]), 1))];
@@ -100,7 +100,7 @@ fn halves_that_went_on_alone_are_a_split() {
 }
 
 #[test]
-fn halves_of_other_mirrors_and_doubles_are_refused() {
+fn members_of_other_mirrors_and_doubles_are_refused() {
     let stranger = Superblock::new(6, 2, 1 << 20, 4096);
     assert_eq!(go(&[Ok((first(), 0)), Ok((stranger, 1))]), Err(AssembleError::Strangers(0, 1)));
     assert_eq!(go(&[Ok((first(), 1)), Ok((first(), 1))]), Err(AssembleError::Twice(0, 1)));
@@ -109,9 +109,9 @@ fn halves_of_other_mirrors_and_doubles_are_refused() {
 }
 
 #[test]
-fn halves_keep_their_numbers_in_any_order() {
+fn members_keep_their_numbers_in_any_order() {
     let assembly = go(&[Ok((first(), 1)), Ok((first(), 0))]).unwrap();
-    assert_eq!(assembly.halves.iter().map(|half| half.member).collect::<Vec<_>>(), [Some(1), Some(0)]);
+    assert_eq!(assembly.members.iter().map(|member| member.number).collect::<Vec<_>>(), [Some(1), Some(0)]);
     let replaced = go(&[blank(), Ok((after(&[0b10]), 1))]).unwrap();
-    assert_eq!(replaced.halves[0], AssembledMember { member: Some(0), start: Start::Full });
+    assert_eq!(replaced.members[0], AssembledMember { number: Some(0), start: Start::Full });
 }

@@ -42,7 +42,7 @@ fn the_golden_superblock_reads_as_it_was_written() {
 #[test]
 fn superblocks_keep_the_promises_of_the_common_header() {
     let (older, newer) = (superblock(), Superblock { sequence: superblock().sequence + 1, ..superblock() });
-    let on = |superblock, member| OnHalf { superblock, member };
+    let on = |superblock, member| OnMember { superblock, member };
     esker_framing::conformance::check(&on(older, 0), &on(newer, 0));
 }
 
@@ -102,7 +102,7 @@ fn what_no_esker_writes_is_refused_under_a_right_checksum() {
 
 /// The label that version 1 wrote in the place of the superblock.
 #[test]
-fn a_half_of_the_earlier_format_is_told() {
+fn a_member_of_the_earlier_format_is_told() {
     let mut old = vec![0x5a; 2 * PAGE];
     for slot in old.chunks_exact_mut(PAGE) {
         slot[..10].copy_from_slice(b"\x89EskMir\n\x01\0");
@@ -127,7 +127,7 @@ fn ancestors_are_told_from_strangers() {
 
 /// All that the first superblock of a set says lies in one sector, so a power cut leaves it whole or nothing of it.
 #[test]
-fn what_a_crash_leaves_of_a_first_superblock_is_all_of_it_or_a_blank_half() {
+fn what_a_crash_leaves_of_a_first_superblock_is_all_of_it_or_a_blank_member() {
     let mut first = Superblock::new(5, 2, 1 << 20, 4096);
     first.sequence = 1;
     let whole = first.encode(0);

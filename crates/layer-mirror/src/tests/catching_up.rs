@@ -12,9 +12,13 @@ const MIB: u64 = 1 << 20;
 const DATA: u64 = 16 * MIB;
 
 /// Two members of `DATA` bytes that answer after 10 ms.
-fn slow_halves(params: &str) -> String {
-    let half = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
-    format!("{}{}vol = mirror {params} initial=assume-clean rescan=10ms clean_after=5ms on a, b", half("a"), half("b"))
+fn slow_members(params: &str) -> String {
+    let member = |name| format!("{name} = memory size={} defer=always latency=10ms; ", DATA + DATA_START);
+    format!(
+        "{}{}vol = mirror {params} initial=assume-clean rescan=10ms clean_after=5ms on a, b",
+        member("a"),
+        member("b")
+    )
 }
 
 /// Waits until a number is told, and returns when.
@@ -32,7 +36,7 @@ async fn instant(vol: &Export, name: &str, value: f64) -> Time {
 fn time_to_copy<F: Future<Output = ()> + 'static>(params: &str, client: impl Fn(Export) -> F + 'static) -> Nanos {
     let taken = Rc::new(Cell::new(Nanos::ZERO));
     let out = taken.clone();
-    with(&slow_halves(params), async move |vol| {
+    with(&slow_members(params), async move |vol| {
         write(&vol, 0, &[1; 512]).await;
         pull(&vol, "b").await;
         for at in (0..DATA).step_by(MIB as usize) {
@@ -103,9 +107,9 @@ async fn extents(vol: &Export, name: &str) -> Vec<Extent> {
 
 #[test]
 fn holes_are_zeroed_and_not_copied() {
-    let half = |name| format!("{name} = memory size={}; ", DATA + DATA_START);
+    let member = |name| format!("{name} = memory size={}; ", DATA + DATA_START);
     // Nothing is copied before all is there.
-    let text = format!("{}{}s = delay read=10ms on a; vol = mirror clean_after=1h on s, b", half("a"), half("b"));
+    let text = format!("{}{}s = delay read=10ms on a; vol = mirror clean_after=1h on s, b", member("a"), member("b"));
     with(&text, async |vol| {
         // Islands of data in the first member, which tells of 64 KiB around each: the third lies in two pieces, one of
         // which reads as zeroes. What the second member holds elsewhere is to vanish.
@@ -143,7 +147,7 @@ fn a_new_mirror_of_holes_takes_no_space_and_zeroes_that_are_stored_make_none() {
 }
 
 #[test]
-fn where_not_all_halves_tell_of_holes_all_is_copied() {
+fn where_not_all_members_tell_of_holes_all_is_copied() {
     let size = MIB + DATA_START;
     let text = format!("a = memory size={size}; b = silent size={size}; vol = mirror clean_after=1h on a, b");
     with(&text, async |vol| {
@@ -198,12 +202,12 @@ fn check_clients(content: u8) {
 }
 
 #[test]
-fn what_many_clients_write_to_pieces_that_are_copied_is_on_both_halves() {
+fn what_many_clients_write_to_pieces_that_are_copied_is_on_both_members() {
     check_clients(1);
 }
 
 #[test]
-fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_halves() {
+fn what_many_clients_write_to_holes_that_are_zeroed_is_on_both_members() {
     check_clients(0);
 }
 

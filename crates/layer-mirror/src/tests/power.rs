@@ -14,7 +14,7 @@ use crate::check;
 
 static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
 
-const HALVES: &str = "a = recorded size=64KiB latency=3us; b = recorded size=64KiB latency=7us;";
+const MEMBERS: &str = "a = recorded size=64KiB latency=3us; b = recorded size=64KiB latency=7us;";
 const BOTH: &str = "vol = mirror region=4KiB clean_after=40us";
 
 fn open(rt: &Rt, text: &str, env: &Env) -> Export {
@@ -45,14 +45,14 @@ impl Device for Compared {
 
 /// Members that call each other in sync are equal wherever no superblock says that they may differ.
 async fn compare(volume: &Export) {
-    let mut halves = Vec::new();
+    let mut members = Vec::new();
     for name in ["a", "b"] {
-        let half = volume.stack().device(name).expect("the text names it");
-        let done = half.submit(Bio::read(0, Buf::unique(volume.stack().pool(), 64 << 10))).await;
-        halves.push(done.buf.to_vec());
+        let member = volume.stack().device(name).expect("the text names it");
+        let done = member.submit(Bio::read(0, Buf::unique(volume.stack().pool(), 64 << 10))).await;
+        members.push(done.buf.to_vec());
     }
-    let verdict = check::check(2, &mut |half, at, out| {
-        out.copy_from_slice(&halves[half][at as usize..][..out.len()]);
+    let verdict = check::check(2, &mut |member, at, out| {
+        out.copy_from_slice(&members[member][at as usize..][..out.len()]);
         Ok(())
     });
     if let Ok(verdict) = verdict {
@@ -66,7 +66,7 @@ fn check(first: &str, then: &str, states_min: u64) {
     for seed in 1..=2 {
         // The stack is built once to run and then once for each state.
         let built = Cell::new(false);
-        let text = || format!("{HALVES} {}", if built.replace(true) { then } else { first });
+        let text = || format!("{MEMBERS} {}", if built.replace(true) { then } else { first });
         let bound = Bound { states_max: 11, seed };
         let volume = |rt: &Rt, env: &Env| -> Rc<dyn Device> {
             let compared = Rc::new(Cell::new(!built.get()));
@@ -89,8 +89,12 @@ fn a_mirror_keeps_its_promises_in_every_crash_state() {
 
 /// The power fails and one member never comes back: the other one has everything.
 #[test]
-fn either_half_keeps_all_promises_alone() {
-    for half in ["a", "b"] {
-        check(&format!("{BOTH} initial=assume-clean on a, b"), &format!("vol = mirror degraded=true on {half}"), 2500);
+fn either_member_keeps_all_promises_alone() {
+    for member in ["a", "b"] {
+        check(
+            &format!("{BOTH} initial=assume-clean on a, b"),
+            &format!("vol = mirror degraded=true on {member}"),
+            2500,
+        );
     }
 }

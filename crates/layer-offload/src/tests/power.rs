@@ -31,7 +31,8 @@ fn check(layer: &str, log: &str, states_min: u64) {
 
 #[test]
 fn an_off_loaded_volume_keeps_its_promises_in_every_crash_state() {
-    // Writes of the log overtake each other. Home never needed; home taking in what is there all the time; a log that wraps around and is full most of the time.
+    // Writes of the log overtake each other. Home never needed; home taking in what is there all the time; a log that
+    // wraps around and is full most of the time.
     check("offload idle_after=0s", "512KiB", 1000);
     check("offload idle_after=1h", "512KiB", 1000);
     check("offload idle_after=40us", "64KiB", 2000);

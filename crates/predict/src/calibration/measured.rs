@@ -22,6 +22,8 @@ pub(super) static KIND: Kind = Kind {
         Param::required("size", ParamType::Size, "Size of the device."),
         Param::required("times", ParamType::Text, "The times, as JSON."),
     ],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
     role: Role::Modifier,

@@ -88,8 +88,8 @@ pub struct Times {
     pub mixed: bool,
     /// Requests that were measured.
     pub requests: u64,
-    /// What passes in a client between an answer and its next request: making requests and counting answers, its own and
-    /// those of the others that came together with them. CPU time, where requests keep the CPU.
+    /// What passes in a client between an answer and its next request: making requests and counting answers, its own
+    /// and those of the others that came together with them. CPU time, where requests keep the CPU.
     pub client_ns: f64,
     /// Mean time.
     pub mean_ns: f64,
@@ -103,8 +103,8 @@ impl Times {
         self.groups_ns[group_of(share)]
     }
 
-    /// Requests in flight that one finds with itself when it enters: of the other clients some are between an answer and
-    /// their next request.
+    /// Requests in flight that one finds with itself when it enters: of the other clients some are between an answer
+    /// and their next request.
     fn in_flight(&self) -> f64 {
         let cycle = self.mean_ns + self.client_ns;
         let share = if cycle > 0.0 { self.mean_ns / cycle } else { 1.0 };
@@ -131,8 +131,8 @@ impl DeviceTimes {
         Some(format!("{:?} of {} bytes needs a depth and {groups} times, finite numbers from 0 on", bad.op, bad.len))
     }
 
-    /// The time of the requests in `group`, with `in_flight` requests of their own length in flight, of their own operation
-    /// or mixed. Between what was measured it is linear; above, it goes on as before.
+    /// The time of the requests in `group`, with `in_flight` requests of their own length in flight, of their own
+    /// operation or mixed. Between what was measured it is linear; above, it goes on as before.
     pub fn at(&self, op: OpName, mixed: bool, len: u64, in_flight: f64, group: usize) -> f64 {
         self.interpolated(op, mixed, len, (in_flight, Times::in_flight), |times| times.groups_ns[group])
     }
@@ -246,8 +246,8 @@ pub struct ClientCost {
 }
 
 impl ClientCost {
-    /// As for the device that `times` are of. `is_paced`: the devices are models, whose times do not contain how late one
-    /// wakes to an answer, as measured ones do.
+    /// As for the device that `times` are of. `is_paced`: the devices are models, whose times do not contain how late
+    /// one wakes to an answer, as measured ones do.
     pub fn measured(times: Option<&DeviceTimes>, wakes: &[Wake], is_paced: bool) -> ClientCost {
         ClientCost { times: times.cloned(), wakes: wakes.to_vec(), is_paced }
     }

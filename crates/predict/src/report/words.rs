@@ -39,7 +39,8 @@ const FLUSHES: [Column; 4] = [
     column("p99.9", "99.9 % of the flushes", |run| span(&run.flushes, |l| l.p999_ns)),
 ];
 
-/// The columns for these runs: operations that do not occur have none, and percentiles number `left_out` of the others neither.
+/// The columns for these runs: operations that do not occur have none, and percentiles number `left_out` of the others
+/// neither.
 pub fn columns(runs: &[CandidateRun], left_out: Option<usize>) -> Vec<Column> {
     let occurs = |latency: fn(&CandidateRun) -> &Latency| runs.iter().any(|run| latency(run).requests > 0);
     let operations =

@@ -15,7 +15,7 @@ fn counted(trace: &str, requests: u64) -> (Trace, Arc<AtomicU64>) {
     let (bytes, part) = (format!("start ; sector ; length ; op\n{text}"), trace.to_string());
     let open = move || {
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(vec![(part.clone(), Box::new(std::io::Cursor::new(bytes.clone())) as crate::trace::Bytes)])
+        Ok(vec![(part.clone(), Box::new(std::io::Cursor::new(bytes.clone())) as crate::input::Bytes)])
     };
     (Trace::new(trace, Some(Format::Load), Arc::new(open)), opened)
 }
@@ -39,7 +39,8 @@ fn traces_that_fit_in_memory_are_decoded_once_and_others_give_the_same_result() 
     }
 }
 
-/// A plan that searches its speed, prepared, and the requests that were played of its candidate 0 so far and from then on.
+/// A plan that searches its speed, prepared, and the requests that were played of its candidate 0 so far and from then
+/// on.
 fn played(verify: bool) -> (Comparison, u64, u64) {
     let told = Arc::new(AtomicU64::new(0));
     let counter = told.clone();

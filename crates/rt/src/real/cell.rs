@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 use super::reactor::{Reactor, RealConfig, StartError};
 use crate::handle::Rt;
 
-/// A value together with the reactor that it lives on. `Send` and `Sync`, although neither part is: both live on a thread
-/// of their own and never leave it; calls are carried to them. So SQLite, a preloaded library or a C caller run the stack
-/// from any of their threads. A call costs two hand-overs between threads.
+/// A value together with the reactor that it lives on. `Send` and `Sync`, although neither part is: both live on a
+/// thread of their own and never leave it; calls are carried to them. So SQLite, a preloaded library or a C caller run
+/// the stack from any of their threads. A call costs two hand-overs between threads.
 pub struct StackCell<T> {
     /// Locked only to hand a call over: its answer is waited for without the lock.
     calls: Mutex<Option<Sender<Call<T>>>>,

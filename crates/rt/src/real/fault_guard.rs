@@ -3,8 +3,8 @@
 //! handler puts zeroes in the place of the whole range instead, and notes it. The access goes on with zeroes, and the
 //! owner of the range looks afterwards.
 //!
-//! Everything in the handler is async-signal-safe: it reads and writes atomics and calls mmap(2). Faults elsewhere go to the
-//! handler that was there before.
+//! Everything in the handler is async-signal-safe: it reads and writes atomics and calls mmap(2). Faults elsewhere go
+//! to the handler that was there before.
 
 use std::io;
 use std::ptr;
@@ -53,8 +53,9 @@ impl FaultGuard {
     /// `OutOfMemory` if too many ranges are watched; the kernel's if the signal cannot be caught.
     ///
     /// # Safety
-    /// For as long as this lives, the range, rounded up to whole pages, is mapped and belongs to the caller. All its bytes may
-    /// change at any access to it, as those of memory that is shared with another process: no reference to them exists.
+    /// For as long as this lives, the range, rounded up to whole pages, is mapped and belongs to the caller. All its
+    /// bytes may change at any access to it, as those of memory that is shared with another process: no reference to
+    /// them exists.
     pub unsafe fn new(start: *mut u8, len: usize) -> io::Result<FaultGuard> {
         install()?;
         let free = |slot: &Slot| {
@@ -74,7 +75,8 @@ impl FaultGuard {
         Ok(FaultGuard { slot: number })
     }
 
-    /// Whether the memory was lost: since then, all of it is zeroes and what was written since, and no other process sees it.
+    /// Whether the memory was lost: since then, all of it is zeroes and what was written since, and no other process
+    /// sees it.
     pub fn is_lost(&self) -> bool {
         ALL[self.slot].lost.load(Ordering::Acquire)
     }
@@ -118,13 +120,14 @@ fn install() -> io::Result<()> {
         }
     });
     let is_caught = INSTALLED.get_or_init(|| {
-        // SAFETY: the action is whole: a handler that takes three arguments, as its flags say, an empty set of blocked signals. The
-        // handler keeps to what a handler may do.
+        // SAFETY: the action is whole: a handler that takes three arguments, as its flags say, an empty set of blocked
+        // signals. The handler keeps to what a handler may do.
         before.is_some()
             && unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handle as *const () as usize;
-                // On the stack that the standard library gives threads for signals, as a fault may be for want of stack.
+                // On the stack that the standard library gives threads for signals, as a fault may be for want of
+                // stack.
                 action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
                 libc::sigemptyset(&raw mut action.sa_mask);
                 libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) == 0
@@ -155,8 +158,8 @@ fn replace(address: usize) -> bool {
     let Some((start, len)) = found else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: the range is mapped and belongs to the owner of its guard, which lives, because the fault is an access to it. The owner
-    // has said that all its bytes may change, and that no reference to them exists.
+    // SAFETY: the range is mapped and belongs to the owner of its guard, which lives, because the fault is an access to
+    // it. The owner has said that all its bytes may change, and that no reference to them exists.
     let mapped = unsafe { libc::mmap(start as *mut libc::c_void, len, protection, flags, -1, 0) };
     mapped != libc::MAP_FAILED
 }

@@ -187,9 +187,9 @@ impl File {
         Ok(Some((start, end)))
     }
 
-    /// Takes advisory locks for this process, so that no second server, no qemu and no tool of qemu writes the same file; if
-    /// `exclusive`, none reads it either. Blocking: a process that was killed lets go only when the kernel has taken its ring
-    /// down, which is waited for up to a second.
+    /// Takes advisory locks for this process, so that no second server, no qemu and no tool of qemu writes the same
+    /// file; if `exclusive`, none reads it either. Blocking: a process that was killed lets go only when the kernel has
+    /// taken its ring down, which is waited for up to a second.
     ///
     /// # Errors
     /// `WouldBlock` with [`LockHolder`](lock::LockHolder) if another program holds one, or the kernel's.

@@ -23,8 +23,8 @@ use crate::remote::Remote;
 
 /// Timers nearer than this are waited for by spinning: the kernel's wake-up is less accurate than that.
 const SPIN: Nanos = Nanos::micros(50);
-/// The same where timers stand for a device. A virtual CPU that its host has put to sleep now and then takes hundreds of
-/// microseconds to come back.
+/// The same where timers stand for a device. A virtual CPU that its host has put to sleep now and then takes hundreds
+/// of microseconds to come back.
 const SPIN_CLOSE: Nanos = Nanos::millis(1);
 
 /// Ready tasks run at most this many at a time before the kernel is looked at.

@@ -34,7 +34,8 @@ enum State {
     Abandoned,
 }
 
-/// Room for one operation in flight, used again for others. Boxed: the kernel may read `iovecs` after the table has grown.
+/// Room for one operation in flight, used again for others. Boxed: the kernel may read `iovecs` after the table has
+/// grown.
 struct Inflight {
     op: Option<Op>,
     iovecs: Vec<libc::iovec>,
@@ -107,8 +108,8 @@ impl Uring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: every pointer in `entry` leads into an `Inflight` box (its iovecs and the memory that its op owns),
-            // which stays in `self.inflight` until the kernel has answered; `drop` below waits for the answers.
+            // SAFETY: every pointer in `entry` leads into an `Inflight` box (its iovecs and the memory that its op
+            // owns), which stays in `self.inflight` until the kernel has answered; `drop` below waits for the answers.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }

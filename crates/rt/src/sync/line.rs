@@ -1,5 +1,5 @@
-//! The line in which waiters stand: first come, first served. To join, to be served and to leave cost a constant, whatever
-//! the length of the line.
+//! The line in which waiters stand: first come, first served. To join, to be served and to leave cost a constant,
+//! whatever the length of the line.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -22,8 +22,8 @@ impl<T> Deref for LineTicket<T> {
 
 /// Waiters in the order in which they came.
 ///
-/// A place that its waiter left stays until it comes to the front, or until more places are left than taken: then one sweep
-/// removes them all, which costs each of them a constant. The first place is never a left one.
+/// A place that its waiter left stays until it comes to the front, or until more places are left than taken: then one
+/// sweep removes them all, which costs each of them a constant. The first place is never a left one.
 pub(super) struct Line<T> {
     places: VecDeque<Rc<LineTicket<T>>>,
     /// How many of them are left.

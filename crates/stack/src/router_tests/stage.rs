@@ -210,6 +210,8 @@ static DISK: Kind = Kind {
         Param::with_default("latency", ParamType::Span, "10us", "Time of an answer."),
         Param::with_default("stuck", ParamType::Span, "0", "No answer comes before this instant."),
     ],
+    stats: &[],
+    orders: &[],
     lowers: Arity::None,
     passes: OpSet::ALL,
     role: Role::Modifier,

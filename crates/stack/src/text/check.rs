@@ -178,7 +178,8 @@ fn check_address(export: &ExportSpec) -> Option<TextError> {
     Some(problem.at(export.at.clone()))
 }
 
-/// What to write in place of `word`: the nearest of `names`, or what there is, which `listed` introduces ("the kinds are").
+/// What to write in place of `word`: the nearest of `names`, or what there is, which `listed` introduces ("the kinds
+/// are").
 pub fn advice<'a>(word: &str, listed: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let alike = |name: &&str| strsim::jaro_winkler(word, name);

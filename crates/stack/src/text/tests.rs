@@ -13,6 +13,8 @@ const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Ki
         name,
         summary: "A kind of the tests.",
         params,
+        stats: &[],
+        orders: &[],
         lowers,
         passes: OpSet::ALL,
         role: Role::Accessor,

@@ -1,12 +1,12 @@
 //! The text of biosnoop (of bcc, in Python or with libbpf): one line for each request when it ends, with its latency.
 //!
-//! `TIME(s)` counts from the first line; `LAT(ms)` from when the request went to the driver, `QUE(ms)` (option -Q) from when
-//! it was queued to then. `T` is `R` or `W`, in libbpf's version blkparse's letters. `COMM` may hold spaces.
+//! `TIME(s)` counts from the first line; `LAT(ms)` from when the request went to the driver, `QUE(ms)` (option -Q) from
+//! when it was queued to then. `T` is `R` or `W`, in libbpf's version blkparse's letters. `COMM` may hold spaces.
 
 use super::Yield;
 use super::blkparse::operation;
 use super::fields::{flushed, scaled, seconds, time, whole};
-use super::info::{FormatInfo, Signs, US};
+use super::info::{About, FormatInfo, Signs, US};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -16,6 +16,14 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "the text of bcc's biosnoop",
+        form: "text",
+        times: "µs, latencies in ms",
+        operations: "read, write, flush, discard",
+        volumes: "named devices",
+        addresses: "512 bytes, length in bytes",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     has_volumes: true,
     is_absolute: true,
@@ -31,7 +39,8 @@ static COLUMNS: Wanted<7> = Wanted {
     example: "TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
 };
 
-/// The first line has time 0, and its request came before that: times are moved by this much, and latencies are below it.
+/// The first line has time 0, and its request came before that: times are moved by this much, and latencies are below
+/// it.
 const HEADROOM: Nanos = Nanos::secs(86_400);
 
 #[derive(Debug)]

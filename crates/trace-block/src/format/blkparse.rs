@@ -1,12 +1,12 @@
 //! blkparse's default text: `major,minor cpu sequence seconds pid action rwbs sector + sectors [process]`.
 //!
-//! After `blkparse(1)`: only the events of one stage (see [`Stage`]) are requests; merges, plugs, remaps and messages are
-//! not, and the summary that starts with a `CPU` line ends the trace.
+//! After `blkparse(1)`: only the events of one stage (see [`Stage`]) are requests; merges, plugs, remaps and messages
+//! are not, and the summary that starts with a `CPU` line ends the trace.
 
 use super::Yield;
 use super::blk::{Alone, Event, Stage};
 use super::fields::{fill, is_remark, scaled, seconds, whole};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::Unit;
 use crate::names::Names;
@@ -16,6 +16,14 @@ use esker_base::units::SECTOR;
 use std::io::Write;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "blkparse's default output",
+        form: "text",
+        times: "ns",
+        operations: "read, write, flush, discard",
+        volumes: "major and minor number",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(Alone(encode))),
     endings: &[".blkparse"],
     signs: Signs { line: Some(|line| event(line).is_ok()), ..Signs::NONE },

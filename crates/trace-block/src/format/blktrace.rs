@@ -1,12 +1,12 @@
-//! blktrace's binary form: `struct blk_io_trace` of the kernel, 48 bytes in the byte order of the machine that recorded,
-//! then `pdu_len` bytes (a cgroup's id, data of a driver) that are passed over.
+//! blktrace's binary form: `struct blk_io_trace` of the kernel, 48 bytes in the byte order of the machine that
+//! recorded, then `pdu_len` bytes (a cgroup's id, data of a driver) that are passed over.
 //!
 //! Layout and numbers after `include/uapi/linux/blktrace_api.h`, version 7 of the format.
 
 use super::Yield;
 use super::blk::{Alone, Event, Stage};
 use super::fields::scaled;
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::{Framing, Length, Unit};
 use crate::names::Names;
@@ -17,6 +17,14 @@ use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "blktrace's binary form",
+        form: "48-byte records and more",
+        times: "ns",
+        operations: "read, write, flush, discard",
+        volumes: "major and minor number",
+        addresses: "512 bytes, length in bytes",
+    },
     encoder: Some(|| Box::new(Alone(encode))),
     endings: &[".blktrace", ".blktrace.0"],
     signs: Signs { mark: Some(fits), ..Signs::NONE },

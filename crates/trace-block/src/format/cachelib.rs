@@ -1,11 +1,12 @@
-//! CacheLib's CSV of requests to a store of named blocks (Meta's Tectonic): `op_time,block_id,...,io_size,io_offset,...`.
+//! CacheLib's CSV of requests to a store of named blocks (Meta's Tectonic):
+//! `op_time,block_id,...,io_size,io_offset,...`.
 //!
-//! A block is a part (`rs_shard_id`) of what `block_id` names. Blocks have no place on a disk: each gets [`BLOCK_BYTES`] in
-//! order of first appearance. A line stands for `op_count` requests.
+//! A block is a part (`rs_shard_id`) of what `block_id` names. Blocks have no place on a disk: each gets
+//! [`BLOCK_BYTES`] in order of first appearance. A line stands for `op_count` requests.
 
 use super::Yield;
 use super::fields::{request, seconds, whole};
-use super::info::{FormatInfo, SECOND, Signs};
+use super::info::{About, FormatInfo, SECOND, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -14,6 +15,14 @@ use crate::record::Op;
 use std::collections::BTreeMap;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "CacheLib's block store CSV",
+        form: "text",
+        times: "s",
+        operations: "read, write",
+        volumes: "one",
+        addresses: "byte in a named block",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     is_absolute: true,
     ..FormatInfo::of("cachelib", Unit::Line, SECOND, |_| Box::new(Parser::default()))

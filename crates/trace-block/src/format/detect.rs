@@ -13,8 +13,8 @@ const HEADER_LINES: usize = 20;
 
 /// The format of a trace called `name` that begins with `head` (unpacked, a few KiB), or `None` if unsure.
 ///
-/// oracleGeneral and block numbers have no mark: the one is recognised by `oraclegeneral` in the name alone, the others by
-/// a name like `w106.trace` if the bytes could be numbers.
+/// oracleGeneral and block numbers have no mark: the one is recognised by `oraclegeneral` in the name alone, the others
+/// by a name like `w106.trace` if the bytes could be numbers.
 pub fn detect(name: &str, head: &[u8]) -> Option<Format> {
     by_marks(head).or_else(|| by_lines(head)).or_else(|| by_name(name, head)).or_else(|| by_records(head))
 }

@@ -1,8 +1,9 @@
 //! `ebt`, Esker's block trace: columns of deltas in blocks that stand alone, with an index at the end.
 //!
-//! Format: `docs/reference/formats/block-trace-index.md`. A file is a header, blocks of names, comment and records, then the
-//! directory (all names again, the index) and the end mark. Invariants: every part begins with a mark and has checksums; a
-//! block of records needs nothing before it but names; numbers are little-endian; a part is at most [`PART_MAX`] bytes.
+//! Format: `docs/reference/formats/block-trace-index.md`. A file is a header, blocks of names, comment and records,
+//! then the directory (all names again, the index) and the end mark. Invariants: every part begins with a mark and has
+//! checksums; a block of records needs nothing before it but names; numbers are little-endian; a part is at most
+//! [`PART_MAX`] bytes.
 
 mod columns;
 pub(crate) mod index;
@@ -11,7 +12,7 @@ mod writer;
 
 pub(crate) use parser::Parser;
 
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::{FRAME_MAX, Framing, Length, Unit};
 use esker_base::Nanos;
@@ -19,6 +20,14 @@ use esker_base::codec::{Reader, Short};
 use memchr::memmem;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "Esker's own, indexed",
+        form: "blocks",
+        times: "ns",
+        operations: "read, write, flush, discard",
+        volumes: "named",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(writer::Writer::default())),
     endings: &[".ebt"],
     signs: Signs { mark: Some(|head| head.starts_with(&MAGIC)), ..Signs::NONE },

@@ -3,7 +3,7 @@
 
 use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{request, scaled, whole};
-use super::info::{FormatInfo, Signs, US};
+use super::info::{About, FormatInfo, Signs, US};
 use super::{Yield, numbered};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -15,6 +15,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 pub(crate) static V2: FormatInfo = FormatInfo {
+    about: About {
+        file: "fio iolog version 2",
+        form: "text",
+        times: "none",
+        operations: "read, write, flush, discard",
+        volumes: "several files",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(Version::V2)),
     endings: &[".fio2"],
     signs: Signs { first_line: Some(Version::V2.first_line()), ..Signs::NONE },
@@ -24,6 +32,14 @@ pub(crate) static V2: FormatInfo = FormatInfo {
 };
 
 pub(crate) static V3: FormatInfo = FormatInfo {
+    about: About {
+        file: "fio iolog version 3",
+        form: "text",
+        times: "µs",
+        operations: "read, write, flush, discard",
+        volumes: "several files",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(Version::V3)),
     endings: &[".fio3", ".iolog"],
     signs: Signs { first_line: Some(Version::V3.first_line()), ..Signs::NONE },

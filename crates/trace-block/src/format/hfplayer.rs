@@ -1,11 +1,12 @@
-//! hfplayer's CSV of a storage controller: a line for each arrival (`RD_IN`, `WR_IN`) and, in some, for each completion.
+//! hfplayer's CSV of a storage controller: a line for each arrival (`RD_IN`, `WR_IN`) and, in some, for each
+//! completion.
 //!
-//! Times are µs with a fraction; the clock's ticks stand beside them. The first line of some traces has 0 µs at a tick that
-//! is not 0: its time is computed from the ticks of the line after it.
+//! Times are µs with a fraction; the clock's ticks stand beside them. The first line of some traces has 0 µs at a tick
+//! that is not 0: its time is computed from the ticks of the line after it.
 
 use super::Yield;
 use super::fields::{request, scaled, time, whole};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use super::named::{Table, Wanted};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -15,6 +16,14 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "hfplayer CSV",
+        form: "text",
+        times: "µs with a fraction",
+        operations: "read, write",
+        volumes: "by number",
+        addresses: "512 bytes",
+    },
     signs: Signs { header: Some(|line| COLUMNS.is_header(line)), ..Signs::NONE },
     has_volumes: true,
     is_absolute: true,

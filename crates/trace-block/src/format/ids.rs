@@ -1,10 +1,10 @@
 //! Block numbers alone: 4 bytes each, little endian, neither time nor operation nor length.
 //!
-//! The samples that come with caffeine's simulator (`w106.trace` and others of CloudPhysics) are of this kind. Nothing marks
-//! them: a name like theirs tells, if the bytes do not contradict.
+//! The samples that come with caffeine's simulator (`w106.trace` and others of CloudPhysics) are of this kind. Nothing
+//! marks them: a name like theirs tells, if the bytes do not contradict.
 
 use super::fields::request;
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use super::{Parser, Yield};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -15,6 +15,14 @@ use esker_base::codec::Reader;
 use std::collections::BTreeSet;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "block numbers (CloudPhysics `w106.trace`)",
+        form: "4-byte numbers",
+        times: "none",
+        operations: "none: all are reads",
+        volumes: "one",
+        addresses: "4 KiB",
+    },
     signs: Signs { name: Some(|file, head| is_name(file) && fits(head)), ..Signs::NONE },
     has_times: false,
     has_operations: false,

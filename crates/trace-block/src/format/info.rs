@@ -10,11 +10,14 @@ use esker_base::Nanos;
 pub(crate) struct FormatInfo {
     /// The word for the format on the command line.
     pub name: &'static str,
+    /// What pages say of it.
+    pub about: About,
     /// How the bytes are cut.
     pub unit: Unit,
     /// The step of recorded times.
     pub resolution: Nanos,
-    /// Makes the parser of one trace or part; events of that stage are the requests, if the format records several stages.
+    /// Makes the parser of one trace or part; events of that stage are the requests, if the format records several
+    /// stages.
     pub parser: fn(Stage) -> Box<dyn Parser>,
     /// Makes the encoder of one trace; `None` if Esker only reads the format.
     pub encoder: Option<fn() -> Box<dyn Encoder>>,
@@ -34,8 +37,8 @@ pub(crate) struct FormatInfo {
     pub has_parts: bool,
     /// Times count from an instant unrelated to the trace.
     pub is_absolute: bool,
-    /// What to do about a trace that is not in order of time, where traces come slightly out of order because several CPUs
-    /// or machines recorded them: those are sorted within a window.
+    /// What to do about a trace that is not in order of time, where traces come slightly out of order because several
+    /// CPUs or machines recorded them: those are sorted within a window.
     pub sorting_advice: Option<&'static str>,
 }
 
@@ -44,6 +47,7 @@ impl FormatInfo {
     pub const fn of(name: &'static str, unit: Unit, step: u64, parser: fn(Stage) -> Box<dyn Parser>) -> FormatInfo {
         FormatInfo {
             name,
+            about: About::NONE,
             unit,
             resolution: Nanos(step),
             parser,
@@ -61,6 +65,28 @@ impl FormatInfo {
             sorting_advice: None,
         }
     }
+}
+
+/// What pages say of a format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct About {
+    /// Files in it, and the program or archive that they come from.
+    pub file: &'static str,
+    /// Text, or records of so many bytes.
+    pub form: &'static str,
+    /// Unit of times.
+    pub times: &'static str,
+    /// Operations that it tells apart.
+    pub operations: &'static str,
+    /// How it names volumes.
+    pub volumes: &'static str,
+    /// Unit of offsets and lengths.
+    pub addresses: &'static str,
+}
+
+impl About {
+    /// Nothing: each format replaces it.
+    pub(crate) const NONE: About = About { file: "", form: "", times: "", operations: "", volumes: "", addresses: "" };
 }
 
 /// Whether bytes bear a sign of a format.

@@ -3,7 +3,7 @@
 use super::Yield;
 use super::encoder::{self, RecordContext, Revisit};
 use super::fields::{fill, is_remark, request, scaled, seconds, whole};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::Unit;
 use crate::names::Names;
@@ -22,6 +22,14 @@ const COMMENT_BYTES_MAX: usize = 16 << 10;
 const HEADER: &str = "start ; sector; length ; op ;  replay_delay=0 ; replay_duration=0";
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "blkreplay `.load`",
+        form: "text",
+        times: "ns",
+        operations: "read, write",
+        volumes: "one",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(Encoder)),
     endings: &[".load"],
     signs: Signs { below_comment: Some(is_header), by_ending: true, ..Signs::NONE },

@@ -1,10 +1,11 @@
-//! DiskSim's validation traces: `R|W Hit|Miss|Doub|Trip sector sectors service_us idle_us`, one measured request to a line.
+//! DiskSim's validation traces: `R|W Hit|Miss|Doub|Trip sector sectors service_us idle_us`, one measured request to a
+//! line.
 //!
 //! The disk had one request at a time: each came `idle_us` after the end of the one before it. Times are sums of both.
 
 use super::Yield;
 use super::fields::{fill, is_remark, request, scaled, time, whole};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use crate::fault::Reason;
 use crate::input::Unit;
 use crate::names::Names;
@@ -13,6 +14,14 @@ use esker_base::Nanos;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "DiskSim's validation traces",
+        form: "text",
+        times: "service and idle times in µs",
+        operations: "read, write",
+        volumes: "one",
+        addresses: "512 bytes",
+    },
     signs: Signs { line: Some(|line| Parser::default().request(line).is_ok()), ..Signs::NONE },
     ..FormatInfo::of("disksim-measured", Unit::Line, 1, |_| Box::new(Parser::default()))
 };

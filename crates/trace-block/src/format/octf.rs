@@ -1,11 +1,11 @@
 //! Open CAS Telemetry Framework: one file for each queue of events, each a protocol buffer behind its length (varint).
 //!
-//! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies, of
-//! which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
+//! Messages after OCTF's `trace.proto`. An `Event` has a header (1: sequence, 2: time in ns) and one of several bodies,
+//! of which two matter: an I/O (2) and the description of a device (3). The others tell of files and completions.
 
 use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{flushed, scaled};
-use super::info::{FormatInfo, Signs};
+use super::info::{About, FormatInfo, Signs};
 use super::{Yield, varint};
 use crate::fault::Reason;
 use crate::input::{Framing, Length, Unit};
@@ -17,6 +17,14 @@ use esker_base::units::SECTOR;
 use std::collections::BTreeMap;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "Open CAS Telemetry Framework",
+        form: "protocol buffers",
+        times: "ns",
+        operations: "read, write, flush, discard",
+        volumes: "named devices",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(Messages)),
     endings: &[".octf", "octf.trace.0"],
     // Two events say more than the two version bytes of other records.

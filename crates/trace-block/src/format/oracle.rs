@@ -5,7 +5,7 @@
 
 use super::encoder::{self, RecordContext, Revisit};
 use super::fields::{request, scaled};
-use super::info::{FormatInfo, SECOND, Signs};
+use super::info::{About, FormatInfo, SECOND, Signs};
 use super::{Parser, Yield};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -18,6 +18,14 @@ use esker_base::units::SECTOR;
 use std::collections::BTreeMap;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "libCacheSim oracleGeneral",
+        form: "24-byte records",
+        times: "s",
+        operations: "none: all are reads",
+        volumes: "one",
+        addresses: "512 bytes, length in bytes",
+    },
     encoder: Some(|| Box::new(Encoder::default())),
     needs_seek: true,
     endings: &[".oracle-general"],

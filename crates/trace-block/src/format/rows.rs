@@ -1,4 +1,5 @@
-//! Formats of one request to a line in fixed columns, each described by a [`Layout`]: one parser and one encoder for all.
+//! Formats of one request to a line in fixed columns, each described by a [`Layout`]: one parser and one encoder for
+//! all.
 //!
 //! Layouts after the descriptions that come with the traces, one module for each.
 

@@ -7,7 +7,7 @@
 use super::blk::Stage;
 use super::encoder::{Encoder, RecordContext, Revisit};
 use super::fields::{request, scaled};
-use super::info::{FormatInfo, Signs, US};
+use super::info::{About, FormatInfo, Signs, US};
 use super::{Parser, Yield};
 use crate::fault::Reason;
 use crate::input::Unit;
@@ -19,6 +19,14 @@ use esker_base::codec::{Reader, Short};
 use esker_base::units::SECTOR;
 
 pub(crate) static V1: FormatInfo = FormatInfo {
+    about: About {
+        file: "CloudPhysics vscsi version 1",
+        form: "32-byte records",
+        times: "µs",
+        operations: "read, write, flush",
+        volumes: "one",
+        addresses: "512 bytes, length in bytes",
+    },
     encoder: Some(|| Box::new(Version::V1)),
     endings: &[".vscsi1", ".vscsi"],
     signs: Signs { by_ending: true, records: Some(|head| fits(Version::V1, head)), ..Signs::NONE },
@@ -26,6 +34,14 @@ pub(crate) static V1: FormatInfo = FormatInfo {
 };
 
 pub(crate) static V2: FormatInfo = FormatInfo {
+    about: About {
+        file: "CloudPhysics vscsi version 2",
+        form: "40-byte records",
+        times: "µs",
+        operations: "read, write, flush",
+        volumes: "one",
+        addresses: "512 bytes, length in bytes",
+    },
     encoder: Some(|| Box::new(Version::V2)),
     endings: &[".vscsi2", ".vscsi"],
     signs: Signs { by_ending: true, records: Some(|head| fits(Version::V2, head)), ..Signs::NONE },

@@ -33,8 +33,8 @@ impl<T: Copy + Default> Sample<T> {
         1 << self.level
     }
 
-    /// What is known of the thing called `hash`, new if it was never seen, and for how many things it stands now; nothing
-    /// if it is not in the sample.
+    /// What is known of the thing called `hash`, new if it was never seen, and for how many things it stands now;
+    /// nothing if it is not in the sample.
     #[inline]
     pub fn entry(&mut self, hash: u64) -> Option<(&mut T, u64)> {
         let hash = hash.max(1);

@@ -121,8 +121,8 @@ impl WorkingSet {
     }
 }
 
-/// Mean size of the spans, and how much of it was in use in the span before. The last of several is cut off by the end of
-/// the trace and left out of the mean.
+/// Mean size of the spans, and how much of it was in use in the span before. The last of several is cut off by the end
+/// of the trace and left out of the mean.
 fn spans(spans: &[Span], size: impl Fn(u64) -> String) -> String {
     let sum = |spans: &[Span], of: fn(&Span) -> u64| spans.iter().map(of).sum::<u64>();
     let whole = &spans[..spans.len().saturating_sub(1).max(spans.len().min(1))];

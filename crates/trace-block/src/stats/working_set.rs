@@ -34,8 +34,8 @@ pub struct Popularity {
 }
 
 /// The places that reads and writes touched, in units of one size. Everything but `touches` is exact if `one_in` is 1;
-/// otherwise it is estimated from the one in `one_in` units that a hash chose. The relative standard error of a count is
-/// then about 0.2 % where the count is near `unique`, and grows with the square root of their ratio.
+/// otherwise it is estimated from the one in `one_in` units that a hash chose. The relative standard error of a count
+/// is then about 0.2 % where the count is near `unique`, and grows with the square root of their ratio.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkingSet {
     /// Size of a unit in bytes.

@@ -67,7 +67,8 @@ fn the_golden_trace_reads_as_it_did() {
     assert_eq!(index(GOLDEN).entries().len(), 2);
 }
 
-/// The bytes as the page of the format gives them, put together by another program; a change here is a change of the format.
+/// The bytes as the page of the format gives them, put together by another program; a change here is a change of the
+/// format.
 #[test]
 fn the_layout_is_that_of_the_page() {
     let (bytes, _) =

@@ -10,8 +10,8 @@ use crate::words::FdSource;
 const SQPOLL: &str = "IORING_SETUP_SQPOLL";
 
 impl Call {
-    /// The making of an io_uring. With `is_polled` the kernel takes requests of it by itself (`IORING_SETUP_SQPOLL`), so that
-    /// no call need tell of them.
+    /// The making of an io_uring. With `is_polled` the kernel takes requests of it by itself (`IORING_SETUP_SQPOLL`),
+    /// so that no call need tell of them.
     pub fn ring(is_polled: bool) -> Call {
         let name = Word::from(if is_polled { SQPOLL } else { "" });
         Call::MakeFd { source: FdSource::Uring, from: Fd(-1), name, cloexec: true }
@@ -22,7 +22,8 @@ impl Call {
         matches!(self, Call::MakeFd { source: FdSource::Uring, name, .. } if name.as_bytes() == SQPOLL.as_bytes())
     }
 
-    /// The descriptors that it uses: all that must be open for it to succeed. The target of [`Call::DupTo`] is none of them.
+    /// The descriptors that it uses: all that must be open for it to succeed. The target of [`Call::DupTo`] is none of
+    /// them.
     pub fn fds_used(&self) -> Vec<Fd> {
         let mut used = Vec::new();
         match self {

@@ -1,5 +1,5 @@
-//! The list itself. A call's number is part of the formats: numbers are never reused, new calls take new ones. In brackets
-//! stand its [`Roles`]: category, how its result is compared, effect.
+//! The list itself. A call's number is part of the formats: numbers are never reused, new calls take new ones. In
+//! brackets stand its [`Roles`]: category, how its result is compared, effect.
 
 use super::parts::{AsyncOp, AsyncQueue, At, Fd, Object, Status};
 use super::roles::{Category, Compared, Effect, Roles};
@@ -100,7 +100,8 @@ calls! {
     CloseRange = 3 "close_range" [Close, Never, Changes] { first: u32, last: u32, flags: CloseRangeFlags }
     /// Doubles a descriptor at the lowest free number from `min` on: `dup` (`min` 0), `F_DUPFD`.
     Dup = 4 "dup" [Other, Never, LooksThrough] { fd: Fd, min: i32, cloexec: bool }
-    /// Doubles a descriptor at `to`, which is closed first if it is open: `dup2`, `dup3` (which fails where both are the same).
+    /// Doubles a descriptor at `to`, which is closed first if it is open: `dup2`, `dup3` (which fails where both are
+    /// the same).
     DupTo = 5 "dup2" [Other, Never, Changes] { fd: Fd, to: Fd, cloexec: bool, strict: bool }
 
     /// Reads at the descriptor's offset; `parts` buffers, 0 for a plain `read`.
@@ -216,7 +217,8 @@ calls! {
     MapSync = 78 "msync" [Sync, Never, Changes] { address: u64, len: u64, flags: MapSyncFlags }
     /// Tells about accesses to come.
     MapAdvise = 79 "madvise" [Hints, Never, Changes] { address: u64, len: u64, advice: MapAdvice }
-    /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`]; its descriptor is that of the map.
+    /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`]; its descriptor is that of the
+    /// map.
     MapTouch = 80 "map_touch" [Read, Never, Changes] { fd: Fd, offset: u64, len: u64, write: bool }
     /// An access to mapped memory that the kernel had to bring a file's page for; `address` is the page's.
     PageFault = 81 "page_fault" [Read, Never, Changes] { address: u64, len: u64 }

@@ -1,5 +1,5 @@
-//! What a call is to those that read traces: reports, comparisons, the order of calls. The table of calls states it for each
-//! kind; some arguments change it.
+//! What a call is to those that read traces: reports, comparisons, the order of calls. The table of calls states it for
+//! each kind; some arguments change it.
 
 use super::{Call, Fd};
 use crate::wire::{Field, Part};

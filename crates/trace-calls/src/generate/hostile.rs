@@ -1,5 +1,5 @@
-//! Traces that want out: what an attacker would have a replay do, in an order that chance decides. They need not be traces
-//! that a kernel could have made.
+//! Traces that want out: what an attacker would have a replay do, in an order that chance decides. They need not be
+//! traces that a kernel could have made.
 
 use esker_base::{Stream, Time};
 
@@ -22,8 +22,8 @@ const ATTRIBUTES: [&str; 6] =
 /// Another user.
 const NOBODY: u32 = 65_534;
 
-/// A trace of one program that does its worst to `outside`, a directory outside of its tree, by its absolute path. The seed
-/// decides all choices.
+/// A trace of one program that does its worst to `outside`, a directory outside of its tree, by its absolute path. The
+/// seed decides all choices.
 pub fn hostile(seed: u64, outside: &str) -> Trace {
     let mut plan =
         HostileTrace { random: Stream::named(seed, "hostile"), outside, next_fd: FIRST_FD, now: 0, trace: program() };

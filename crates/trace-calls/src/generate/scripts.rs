@@ -209,7 +209,8 @@ fn save_by_rename(script: &mut Script, choice: &mut Stream) {
     script.by(2).stat_missing(".report.tmp");
 }
 
-/// A package, which is a folder, gets its name only when it is whole; a thread goes on writing through what it had open.
+/// A package, which is a folder, gets its name only when it is whole; a thread goes on writing through what it had
+/// open.
 fn package_renamed_under_threads(script: &mut Script, choice: &mut Stream) {
     let parts = 2 + choice.below(4);
     let mkdir = Call::Mkdir { at: script.at("album.tmp"), mode: 0o755 };

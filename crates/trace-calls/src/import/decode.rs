@@ -1,6 +1,7 @@
 //! The meaning of calls: from a name and unnamed arguments to a [`Call`].
 //!
-//! Reading order: this file, [`args`] (arguments by place and type), then the tables: [`files`], [`data`], [`metadata`],
+//! Reading order: this file, [`args`] (arguments by place and type), then the tables: [`files`], [`data`],
+//! [`metadata`],
 //! [`memory`], [`process`], [`queues`], [`mac`].
 
 mod args;

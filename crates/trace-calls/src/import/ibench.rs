@@ -1,9 +1,10 @@
 //! The layout of the iBench archive: a folder with `init.txt`, the files before the trace, and `sorted.txt`, its calls.
 //!
-//! The archive's own syntax is not published, so this is a definition, documented in `docs/reference/formats/program-traces.md`. A line
-//! of `sorted.txt` is eight columns, split by tabs: when the call began and when it returned (ns), process, thread, name,
-//! arguments as C would write them, split by commas, result, and the name of the error or 0. A line of `init.txt` is type
-//! (`f`, `d`, `l`, `p`), size, path in quotes, and for links the target in quotes. `#` begins a comment.
+//! The archive's own syntax is not published, so this is a definition, documented in
+//! `docs/reference/formats/program-traces.md`. A line of `sorted.txt` is eight columns, split by tabs: when the call
+//! began and when it returned (ns), process, thread, name, arguments as C would write them, split by commas, result,
+//! and the name of the error or 0. A line of `init.txt` is type (`f`, `d`, `l`, `p`), size, path in quotes, and for
+//! links the target in quotes. `#` begins a comment.
 
 use std::io::BufRead;
 

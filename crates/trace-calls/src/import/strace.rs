@@ -151,8 +151,8 @@ impl<R: BufRead> Strace<R> {
             warnings.add(WarningKind::DelayInjected, begun.line, begun.name.clone());
         }
         let leave = match ended.duration {
-            // Durations are told by another clock than instants: a long one may end before what ended it began. The line
-            // on which a split call ends tells its end by the right one.
+            // Durations are told by another clock than instants: a long one may end before what ended it began. The
+            // line on which a split call ends tells its end by the right one.
             Some(duration) => begun.enter.saturating_add(duration).max(head.at),
             None => {
                 // What never returns took no time that anybody could note.

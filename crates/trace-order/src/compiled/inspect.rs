@@ -1,5 +1,5 @@
-//! What a compiled trace looks like: how many edges each mode and rule has and how long they are, and windows of it as graph
-//! and picture.
+//! What a compiled trace looks like: how many edges each mode and rule has and how long they are, and windows of it as
+//! graph and picture.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -96,8 +96,8 @@ fn thread_edges(program: &Program, window: &Range<u32>) -> Vec<(u32, u32)> {
     pairs.filter(|(from, to)| window.contains(from) && window.contains(to)).collect()
 }
 
-/// The actions of a window, and their edges, in the language of Graphviz: a thread's in bold, those of ROOT solid with their
-/// rules, those of the trace's order dashed.
+/// The actions of a window, and their edges, in the language of Graphviz: a thread's in bold, those of ROOT solid with
+/// their rules, those of the trace's order dashed.
 ///
 /// # Errors
 /// As [`Program::step`].
@@ -131,8 +131,8 @@ pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> Result<String
     Ok(text)
 }
 
-/// The actions of a window over time, a thread a line: calls are marked and joined by their thread, edges of ROOT are grey
-/// lines, those of the trace's order dashed ones.
+/// The actions of a window over time, a thread a line: calls are marked and joined by their thread, edges of ROOT are
+/// grey lines, those of the trace's order dashed ones.
 pub fn timeline(program: &Program, rules: Rules, window: Range<u32>) -> Figure {
     let ids = window.clone();
     let origin = ids.clone().map(|id| program.instant(id).enter).min().unwrap_or(0);

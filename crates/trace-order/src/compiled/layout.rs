@@ -2,8 +2,8 @@
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"ESKERCTR";
-/// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which actions only
-/// look; both are read.
+/// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which
+/// actions only look; both are read.
 pub const VERSION: u16 = 3;
 /// Bytes before the table of sections: magic, version, features, number of sections.
 pub const PREFIX: usize = 16;

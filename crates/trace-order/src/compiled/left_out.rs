@@ -150,7 +150,8 @@ impl Gathering {
         let is_file = fd.0 >= 0 && !flags.contains(MapFlags::MAP_ANONYMOUS) && !self.elsewhere.contains(&fd.0);
         if is_file && step.outcome.value().is_some() {
             let is_written = flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE);
-            // A map that the model does not believe in has no slot: nothing else has its number, below those of all slots.
+            // A map that the model does not believe in has no slot: nothing else has its number, below those of all
+            // slots.
             let slot = made(step).next().map_or(-1 - self.maps.len() as i32, |slot| slot.0);
             self.maps.insert(slot, Map { is_written, len, is_touched: false });
         }

@@ -1,8 +1,10 @@
-//! Looks ahead: a call that makes or removes a name takes effect behind overlapping calls whose results tell that it had not yet.
+//! Looks ahead: a call that makes or removes a name takes effect behind overlapping calls whose results tell that it
+//! had not yet.
 //!
-//! Calls that were entered later and contradict the model are put off until they fit. The other way round it is too late: once
-//! a name is made, a failed look-up that overlapped the making has no place any more. So the makers and removers of names are
-//! put off, behind those that overlap them, that agree with the trace now, and that would not do so afterwards.
+//! Calls that were entered later and contradict the model are put off until they fit. The other way round it is too
+//! late: once a name is made, a failed look-up that overlapped the making has no place any more. So the makers and
+//! removers of names are put off, behind those that overlap them, that agree with the trace now, and that would not do
+//! so afterwards.
 
 use esker_trace_calls::action::{Action, Outcome};
 use esker_trace_calls::call::Call;
@@ -29,7 +31,8 @@ struct Change {
 }
 
 impl World {
-    /// How many of the actions behind `action` take effect before it: all up to the last one that needs the names as they are.
+    /// How many of the actions behind `action` take effect before it: all up to the last one that needs the names as
+    /// they are.
     pub(super) fn behind(&mut self, action: &Action, later: &[Action]) -> Option<usize> {
         let overlaps = |other: &&Action| other.enter < action.leave;
         if !matches!(action.outcome, Outcome::Done(_)) || later.first().filter(overlaps).is_none() {

@@ -293,8 +293,8 @@ impl Compiler {
         outcome.value().and_then(|pid| self.by_pid.get(&pid).copied())
     }
 
-    /// Plays an action. What contradicts it is repaired, unless the compiler is patient: then the action comes back, and
-    /// nothing has happened.
+    /// Plays an action. What contradicts it is repaired, unless the compiler is patient: then the action comes back,
+    /// and nothing has happened.
     fn play(&mut self, action: Action, patient: bool, mut notes: Notes) -> Option<Action> {
         let number = self.instants.len() as u32;
         let thread = action.thread;
@@ -429,7 +429,8 @@ impl Compiler {
         for touch in self.world.ledger.touches() {
             self.touches.push(touch.resource << 2 | touch.role as u32);
             let resource = self.world.ledger.resources()[touch.resource as usize];
-            // A look-up that failed tells that its last name was absent, but not which of the directories before it was.
+            // A look-up that failed tells that its last name was absent, but not which of the directories before it
+            // was.
             let told = match resource.kind {
                 ResourceKind::Path => true,
                 ResourceKind::Absence => {

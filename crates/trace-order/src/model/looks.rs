@@ -1,5 +1,5 @@
-//! Which calls only look: they change nothing of the files, or of the descriptors, that they use, that any other call could notice.
-//! Two of these may be replayed in either order. An action that is not known to look is taken to change.
+//! Which calls only look: they change nothing of the files, or of the descriptors, that they use, that any other call
+//! could notice. Two of these may be replayed in either order. An action that is not known to look is taken to change.
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Call, Effect, Fd};
@@ -30,7 +30,8 @@ impl World {
         if opened.is_some_and(|id| !has_data(self.tree.inode(id).kind)) { Looks::empty() } else { looks }
     }
 
-    /// Of a call that moves an offset, which descriptors share that were doubled: nothing but the file's order keeps them apart.
+    /// Of a call that moves an offset, which descriptors share that were doubled: nothing but the file's order keeps
+    /// them apart.
     fn by_offset(&self, thread: ThreadId, fd: Fd) -> Looks {
         let shared = self.peek(thread, fd.0).is_some_and(|known| self.descriptions[known.description].users > 1);
         if shared { Looks::empty() } else { self.on_data(thread, fd, Looks::FILES) }

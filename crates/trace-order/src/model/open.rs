@@ -12,8 +12,8 @@ use super::tree::{Inode, InodeId};
 use super::walk::{Goal, WalkEnd};
 use super::world::Answer;
 
-/// Where shared memory has its names: a directory that no path leads to. Calls that name it as such come from systems on which it
-/// is no part of the tree; on Linux, `shm_open` is an `open`.
+/// Where shared memory has its names: a directory that no path leads to. Calls that name it as such come from systems
+/// on which it is no part of the tree; on Linux, `shm_open` is an `open`.
 pub(super) const SHARED_MEMORY: &[u8] = b"/\0shared/";
 
 impl World {

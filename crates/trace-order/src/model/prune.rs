@@ -1,7 +1,7 @@
 //! From what a compilation kept to a program: what can never become an edge is left out.
 //!
-//! A rule only ever relates actions that touch one resource, or two generations of one name. Where all of these actions are of
-//! one thread, there is no edge under any rule.
+//! A rule only ever relates actions that touch one resource, or two generations of one name. Where all of these actions
+//! are of one thread, there is no edge under any rule.
 
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::wire::{Encoder, Field};

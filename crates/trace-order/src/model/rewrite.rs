@@ -1,5 +1,5 @@
-//! Calls as a replay needs them: descriptors as slots, paths that depend on no working directory, permission bits with the mask
-//! worked in.
+//! Calls as a replay needs them: descriptors as slots, paths that depend on no working directory, permission bits with
+//! the mask worked in.
 
 use esker_trace_calls::action::{Outcome, ThreadId};
 use esker_trace_calls::call::{At, Call, Fd};

@@ -163,8 +163,8 @@ fn series(story: &Story) -> BTreeMap<String, Vec<u32>> {
     series
 }
 
-/// Figure 2.2. A rename of a directory is not in the series of the files below it: their descriptors stay valid. The open of
-/// `/a/b` succeeds though the excerpt shows no call that made it again: the model is repaired.
+/// Figure 2.2. A rename of a directory is not in the series of the files below it: their descriptors stay valid. The
+/// open of `/a/b` succeeds though the excerpt shows no call that made it again: the model is repaired.
 #[test]
 fn the_worked_example_gives_its_series() {
     let mut story = Story::new(2, &["/a/", "/x/y/z"]);

@@ -1,8 +1,8 @@
 //! The two halves of a file system: inodes, and the tree of names that lead to them.
 //!
-//! A node is a *full path*, whether anything has that path at present or not: it remembers its generations. A directory's
-//! inode knows the one node that leads to it, so that walking is one search per component, and renaming a directory moves
-//! the presence of all nodes below it to other nodes.
+//! A node is a *full path*, whether anything has that path at present or not: it remembers its generations. A
+//! directory's inode knows the one node that leads to it, so that walking is one search per component, and renaming a
+//! directory moves the presence of all nodes below it to other nodes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -227,8 +227,8 @@ impl World {
         WalkEnd { dir, node, inode: Some(dir), slash: false, end: true }
     }
 
-    /// One component in a directory. What decides the walk is touched: a last component, a link, an absence, a file in the
-    /// way. Directories on the way are not: the nearest one that the trace made stands for all above it.
+    /// One component in a directory. What decides the walk is touched: a last component, a link, an absence, a file in
+    /// the way. Directories on the way are not: the nearest one that the trace made stands for all above it.
     fn look_up(&mut self, dir: InodeId, step: &Step) -> Result<WalkEnd, Errno> {
         let holder = self.tree.inode(dir);
         if holder.is_dead() {
@@ -252,8 +252,8 @@ impl World {
         Ok(WalkEnd { dir, node, inode, slash: step.slash, end: step.last })
     }
 
-    /// Touches the nearest directory of the trace's own making, at `node` or above it: all below came into being with it or
-    /// later.
+    /// Touches the nearest directory of the trace's own making, at `node` or above it: all below came into being with
+    /// it or later.
     fn touch_origin(&mut self, node: NodeId) {
         let mut at = node;
         while !self.tree.node(at).created {

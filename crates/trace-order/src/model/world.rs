@@ -133,8 +133,8 @@ impl World {
         world
     }
 
-    /// Something is at `path`, and has been before the first action; so are the directories above it. What is there already
-    /// stays. Returns whether it was planted.
+    /// Something is at `path`, and has been before the first action; so are the directories above it. What is there
+    /// already stays. Returns whether it was planted.
     pub(super) fn plant(&mut self, path: &[u8], id: InodeId) -> bool {
         let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect();
         let Some((last, above)) = names.split_last() else { return false };
@@ -156,7 +156,8 @@ impl World {
         free
     }
 
-    /// Adds a process with one thread, in a working directory. Threads are numbered in the order in which they are added.
+    /// Adds a process with one thread, in a working directory. Threads are numbered in the order in which they are
+    /// added.
     pub fn add_process(&mut self, process: ProcessId, cwd: InodeId, umask: u16) -> ThreadId {
         self.tables.push(Table { process, fds: BTreeMap::new() });
         self.contexts.push(Context { cwd, umask });

@@ -195,8 +195,8 @@ impl<'a> Deriver<'a> {
         self.cells[resource as usize].changes = self.link(id, changes);
     }
 
-    /// Edges from every thread's last look that returned before `id` was entered, but for those that came before the newest
-    /// change that did so: that change implies them.
+    /// Edges from every thread's last look that returned before `id` was entered, but for those that came before the
+    /// newest change that did so: that change implies them.
     fn follow_looks(&mut self, id: u32, mut at: u32, newest: Option<(u32, u64)>, rules: Rules) {
         let then = self.instants[id as usize];
         while at != END {
@@ -268,8 +268,8 @@ impl<'a> Deriver<'a> {
         }
     }
 
-    /// Edges from all earlier actions of a series that returned before `id` was entered, without those that others of them
-    /// imply. `id` joins the chain; what is implied leaves it for good, since a later action is entered later.
+    /// Edges from all earlier actions of a series that returned before `id` was entered, without those that others of
+    /// them imply. `id` joins the chain; what is implied leaves it for good, since a later action is entered later.
     fn follow(&mut self, id: u32, chain: u32, rules: Rules) -> u32 {
         let newest = self.newest_enter(chain, &self.instants[id as usize]);
         let kept = self.follow_only(id, chain, newest, rules);

@@ -1,8 +1,11 @@
-//! Transitive reduction by vector clocks: an action need not wait for what its thread, or what it waits for, has waited for.
+//! Transitive reduction by vector clocks: an action need not wait for what its thread, or what it waits for, has waited
+//! for.
 //!
-//! A *mark* is how far a thread has come: `2 n` once its first `n` actions are complete, one more once the next is issued.
+//! A *mark* is how far a thread has come: `2 n` once its first `n` actions are complete, one more once the next is
+//! issued.
 
-/// Words of remembered clocks at most. Beyond it old ones are forgotten; then some edges stay although others imply them.
+/// Words of remembered clocks at most. Beyond it old ones are forgotten; then some edges stay although others imply
+/// them.
 const WORDS_MAX: usize = 1 << 25;
 
 /// The mark at which action number `local` of a thread is issued.
@@ -58,8 +61,8 @@ impl Reducer {
         }
     }
 
-    /// Calls `keep` with the positions of those of `waits` that action `local` of `thread` needs. They must be sorted by the
-    /// actions that they are for, latest last; actions are told in an order that all edges follow.
+    /// Calls `keep` with the positions of those of `waits` that action `local` of `thread` needs. They must be sorted
+    /// by the actions that they are for, latest last; actions are told in an order that all edges follow.
     pub fn action(&mut self, thread: u32, local: u32, waits: &[Wait], mut keep: impl FnMut(usize)) {
         if waits.is_empty() {
             return;

@@ -13,8 +13,8 @@ use super::{RuleError, Rules};
 pub enum Order {
     /// Those that the rules allow.
     Root(Rules),
-    /// Calls are issued in the order of the trace, each after those that had returned before it was entered, and after those
-    /// overlapping ones whose effect its result needs.
+    /// Calls are issued in the order of the trace, each after those that had returned before it was entered, and after
+    /// those overlapping ones whose effect its result needs.
     Temporal,
     /// One thread plays all actions in the order of the trace.
     Single,
@@ -91,7 +91,8 @@ pub struct Schedule {
     order: Order,
     ends: Vec<u32>,
     waits: Vec<Wait>,
-    /// From the moment at which nothing held an action back any more to its issue, in ns; less than 0 if it was issued before.
+    /// From the moment at which nothing held an action back any more to its issue, in ns; less than 0 if it was issued
+    /// before.
     leads: Vec<i64>,
     total: RuleCount,
     rules: Vec<(Rules, RuleCount)>,
@@ -136,8 +137,8 @@ impl Schedule {
         schedule
     }
 
-    /// The same for one thread that plays all actions in this order, in which those that wait may come behind others that were entered
-    /// after them: what was computed between these is not a part of the wait.
+    /// The same for one thread that plays all actions in this order, in which those that wait may come behind others
+    /// that were entered after them: what was computed between these is not a part of the wait.
     pub fn in_a_row(mut self, outline: &Outline, row: &[u32]) -> Schedule {
         let mut pace = Pace::new(outline, Order::Single);
         row.iter().for_each(|id| self.leads[*id as usize] = pace.action(*id, &[]));
@@ -191,7 +192,8 @@ impl Schedule {
         Nanos(u64::try_from(self.leads[action as usize]).unwrap_or(0))
     }
 
-    /// How long the action was held back, in the trace, after it was issued: a wait for the end of a process, until that ended.
+    /// How long the action was held back, in the trace, after it was issued: a wait for the end of a process, until
+    /// that ended.
     pub fn held(&self, action: u32) -> Nanos {
         Nanos(self.leads[action as usize].checked_neg().and_then(|held| u64::try_from(held).ok()).unwrap_or(0))
     }

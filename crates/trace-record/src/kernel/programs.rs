@@ -1,8 +1,8 @@
 //! The programs themselves.
 //!
-//! A thread's value in the map of traced threads holds the call under way, in the layout of its record: the beginning fills
-//! it, the end completes it and puts it out. So most calls are one record, and the end looks up nothing. What has no room
-//! there is put together in a scratch area and put out at once, and the end follows alone.
+//! A thread's value in the map of traced threads holds the call under way, in the layout of its record: the beginning
+//! fills it, the end completes it and puts it out. So most calls are one record, and the end looks up nothing. What has
+//! no room there is put together in a scratch area and put out at once, and the end follows alone.
 
 use esker_bpf::asm::Label;
 use esker_bpf::{BtfError, Code, Helper, If, Op, Program, Reg, Size, Types};
@@ -21,11 +21,12 @@ const SAVED_SEGMENT: i16 = 80;
 /// The code segment of programs of 64 bits.
 const SEGMENT_64: i32 = 0x33;
 
-/// A thread's value and the scratch area begin with what is read at the call's end and the last fault; the record follows.
+/// A thread's value and the scratch area begin with what is read at the call's end and the last fault; the record
+/// follows.
 pub const RECORD: i16 = 32;
 
-/// States of the call under way besides [`Kind::Call`] and [`Kind::Enter`], which are put out as they are: its beginning
-/// was put out; so it was, and its texts are still to be read.
+/// States of the call under way besides [`Kind::Call`] and [`Kind::Enter`], which are put out as they are: its
+/// beginning was put out; so it was, and its texts are still to be read.
 const SPLIT: i32 = 16;
 const SPLIT_LATE: i32 = 17;
 
@@ -44,8 +45,8 @@ const FAULT: i16 = -80;
 /// Programs that see page faults, called as their tracepoints are.
 pub const FAULTS: [&str; 4] = ["page_fault_user", "page_fault_kernel", "mm_filemap_fault", "mm_filemap_map_pages"];
 
-/// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead cost the
-/// kernel 80 ms each when they end.
+/// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead
+/// cost the kernel 80 ms each when they end.
 pub fn all() -> Result<[Program; 9], BtfError> {
     let pid = Types::of_kernel()?.offset("task_struct", "pid")?;
     let [user, kernel, wanted, there] = FAULTS;
@@ -322,9 +323,9 @@ fn forget(code: &mut Code, key: i16) {
     code.call(Helper::MapDelete);
 }
 
-/// What a traced thread makes is traced. Runs in the thread that makes it, before the new one runs; its arguments are the new
-/// task, whose number lies at `pid`, and flags. The new one begins with its maker's value, less the call under way, which is not
-/// its own.
+/// What a traced thread makes is traced. Runs in the thread that makes it, before the new one runs; its arguments are
+/// the new task, whose number lies at `pid`, and flags. The new one begins with its maker's value, less the call under
+/// way, which is not its own.
 fn task_newtask(pid: i32) -> Program {
     let mut code = Code::new();
     let out = code.label();
@@ -349,8 +350,8 @@ fn task_newtask(pid: i32) -> Program {
     code.finish("task_newtask", "raw_tp/task_newtask")
 }
 
-/// A thread that executes takes the number of its process: it was traced under its old one, and is under its call. Runs in that
-/// thread; its second argument is the old number.
+/// A thread that executes takes the number of its process: it was traced under its old one, and is under its call. Runs
+/// in that thread; its second argument is the old number.
 fn process_exec() -> Program {
     let mut code = Code::new();
     let out = code.label();
@@ -406,8 +407,8 @@ fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Progr
     code.finish(name, section)
 }
 
-/// Tells of pages of a file, whose first and last are these arguments, that they were wanted or found for the last fault. A page
-/// that has to be read is told twice: when it is wanted, and when the thread goes on.
+/// Tells of pages of a file, whose first and last are these arguments, that they were wanted or found for the last
+/// fault. A page that has to be read is told twice: when it is wanted, and when the thread goes on.
 fn filemap(name: &'static str, section: &'static str, pages: [i16; 2]) -> Program {
     let mut code = Code::new();
     let [out, begun] = [(); 2].map(|()| code.label());

@@ -13,8 +13,8 @@ use crate::rundir::{Identity, RunDir};
 
 const VERSION: u32 = 2;
 
-/// The state of every entry after an initialisation. One that is absent, damaged, of another version or of another tree does
-/// not count: then nothing in the directory is known to be of a replay.
+/// The state of every entry after an initialisation. One that is absent, damaged, of another version or of another tree
+/// does not count: then nothing in the directory is known to be of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Manifest(BTreeMap<PathBytes, Mark>);
 
@@ -57,7 +57,8 @@ impl Manifest {
         self.0.insert(path.clone(), mark);
     }
 
-    /// Reads the one in `run`, if it counts. Where privileges were kept otherwise than now it proves nothing of any entry.
+    /// Reads the one in `run`, if it counts. Where privileges were kept otherwise than now it proves nothing of any
+    /// entry.
     pub fn load(run: &RunDir, keep_modes: bool) -> Option<Manifest> {
         let stored: Stored = serde_json::from_slice(&run.read(MANIFEST).ok()?).ok()?;
         let tree = Identity::of(&run.directory(TREE).ok()?).ok()?;

@@ -25,7 +25,8 @@ pub struct OverlayError {
     pub other: &'static str,
 }
 
-/// The union of `snapshots`. Numbers of hard-link groups are kept apart between snapshots, except where their names meet.
+/// The union of `snapshots`. Numbers of hard-link groups are kept apart between snapshots, except where their names
+/// meet.
 ///
 /// # Errors
 /// [`OverlayError`] where a path is of two types.

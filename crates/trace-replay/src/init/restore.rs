@@ -211,7 +211,8 @@ impl<'a> Restore<'a> {
         }
         match self.groups.get(&entry.group) {
             Some((first, inode)) => first == path || stat.st_ino == *inode,
-            // A file whose names are not all wanted together gets a new inode; so does one of a group that has too many.
+            // A file whose names are not all wanted together gets a new inode; so does one of a group that has too
+            // many.
             None => {
                 entry.group > 0 && stat.st_nlink > 1 && self.names_of(entry.group) == stat.st_nlink
                     || stat.st_nlink == 1

@@ -80,7 +80,8 @@ pub fn sharing_ns() -> u64 {
     shared.zip(alone).map_or(0, |(shared, alone)| shared.saturating_sub(alone))
 }
 
-/// What asking for the metadata of an open file takes in this thread, where little disturbs it: what others do only adds.
+/// What asking for the metadata of an open file takes in this thread, where little disturbs it: what others do only
+/// adds.
 fn stat_ns(_: &[String]) -> Result<String, String> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
     let dir = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).map_err(|error| error.to_string())?;

@@ -13,8 +13,8 @@ use rustix::pipe::PipeFlags;
 use super::slots::Handle;
 use super::{CallExecutor, Fail, Nature, Reply, Skip, Turn, done, flags};
 
-/// Times as much room as a pipe of the trace had. How many bytes it holds depends on how writes and reads fell on its pages,
-/// which differs from run to run; a writer that waits where it did not may wait for ever.
+/// Times as much room as a pipe of the trace had. How many bytes it holds depends on how writes and reads fell on its
+/// pages, which differs from run to run; a writer that waits where it did not may wait for ever.
 const PIPE_ROOM: usize = 2;
 
 impl CallExecutor<'_> {

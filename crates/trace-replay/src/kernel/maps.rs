@@ -1,5 +1,5 @@
-//! Memory maps of files. A map has a slot, as a descriptor has, through which its pages are touched. Calls that name a map by its
-//! address find its file by that.
+//! Memory maps of files. A map has a slot, as a descriptor has, through which its pages are touched. Calls that name a
+//! map by its address find its file by that.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

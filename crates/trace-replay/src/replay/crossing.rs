@@ -6,7 +6,7 @@ use esker_sys::NoDescriptors;
 
 use super::Alone;
 
-// SAFETY: the session of a player that is alone is made without a kernel (`begin_alone`), and gets none: the field is set once.
-// Its script, tally, counters and results are memory; the tree is a path with numbers; options are words; a failure holds a path
-// and the kernel's error, or that of a thread that could not be started.
+// SAFETY: the session of a player that is alone is made without a kernel (`begin_alone`), and gets none: the field is
+// set once. Its script, tally, counters and results are memory; the tree is a path with numbers; options are words; a
+// failure holds a path and the kernel's error, or that of a thread that could not be started.
 unsafe impl NoDescriptors for Alone {}

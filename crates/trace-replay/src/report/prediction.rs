@@ -1,5 +1,5 @@
-//! What the elapsed time of a replay says of the program itself, and how far such predictions were from the truth. The table
-//! of known errors is a file of this crate; each row names the command that measures it.
+//! What the elapsed time of a replay says of the program itself, and how far such predictions were from the truth. The
+//! table of known errors is a file of this crate; each row names the command that measures it.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! A test can fail: its body, or a test helper of the same file that it calls, asserts something. And no answer of a check
-//! is dropped: of `matches!`, or of a function `check…` that returns a `Result` or `bool`.
+//! A test can fail: its body, or a test helper of the same file that it calls, asserts something. And no answer of a
+//! check is dropped: of `matches!`, or of a function `check…` that returns a `Result` or `bool`.
 
 use std::collections::BTreeSet;
 

@@ -25,7 +25,6 @@ const REPLACED: &[(&[&[&str]], &str)] = &[
     (&[&["upper", "end"], &["upper", "ends"]], "upper port"),
     (&[&["errand"], &["errands"]], "isolated call"),
     (&[&["brought", "home"], &["bring", "home"], &["brings", "home"]], "write-back"),
-    (&[&["turned", "away"], &["turns", "away"], &["turn", "away"]], "reject"),
 ];
 
 pub fn check(tree: &Tree, report: &mut Report) {

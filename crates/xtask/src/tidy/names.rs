@@ -6,6 +6,8 @@ use super::tree::Tree;
 
 /// A code span that begins so is a path of this project.
 const PATH_STARTS: &[&str] = &["crates/", "docs/", "data/", "it/", "examples/", ".ci/", ".cargo/"];
+/// Folders whose names look like those of packages.
+const FOLDERS: &[&str] = &["esker-try"];
 /// A path component that holds one of these stands for any name; what comes before it must exist.
 const WILDCARDS: &[&str] = &["NAME", "*", "<", "{", "…"];
 
@@ -34,7 +36,7 @@ fn check_word(tree: &Tree, file: &str, line: usize, code: &str, report: &mut Rep
         report.find(file, line, format!("`{code}` does not exist"), "name the path that does, or drop the mention");
     }
     let is_package_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if code.starts_with("esker-") && code.chars().all(is_package_word) {
+    if code.starts_with("esker-") && code.chars().all(is_package_word) && !FOLDERS.contains(&code) {
         check_package(tree, file, line, code, report);
     }
 }

@@ -1,5 +1,5 @@
-//! A type that stands at the root of a crate whose words everybody uses has one meaning: no other crate defines a public
-//! type of that name.
+//! A type that stands at the root of a crate whose words everybody uses has one meaning: no other crate defines a
+//! public type of that name.
 //!
 //! Elsewhere a path tells two names apart, and a private type is its file's affair.
 

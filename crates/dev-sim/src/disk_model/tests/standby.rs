@@ -38,7 +38,8 @@ struct Woken {
     hits: f64,
 }
 
-/// A disk serves `first`, if there is one, and rests 10 s after it. It gets the requests of `make`, all at once, in second 30.
+/// A disk serves `first`, if there is one, and rests 10 s after it. It gets the requests of `make`, all at once, in
+/// second 30.
 fn woken(more: &'static [(&str, &str)], first: Option<fn() -> Bio>, make: fn() -> Vec<Bio>) -> Woken {
     twice(seeded(1), move |rt| async move {
         let disk = spins_down(&rt, more);
@@ -56,8 +57,8 @@ fn woken(more: &'static [(&str, &str)], first: Option<fn() -> Bio>, make: fn() -
 }
 
 impl Woken {
-    /// Every request waited for the spin-up and for little more. The spin-up, the rest before it and the work after it are
-    /// paid for, each with its own power.
+    /// Every request waited for the spin-up and for little more. The spin-up, the rest before it and the work after it
+    /// are paid for, each with its own power.
     fn check(&self, what: &str) {
         let after = self.took.iter().map(|took| took.saturating_sub(SPIN_UP));
         assert!(after.clone().all(|after| after > Nanos::ZERO && after < ACCESS * 4), "{what}: {self:?}");
@@ -169,8 +170,8 @@ fn every_100_s(args: &'static [(&str, &str)], step: fn() -> Vec<Bio>) -> (f64, V
 fn spinning_down_saves_and_costs_the_same_for_reads_cached_writes_and_flushes() {
     let spec = spec();
     let bill = spec.bill;
-    // Of 100 s the disk spins up in 15 s, is idle for 10 s and rests; in the first 100 s it does not spin up. What the accesses
-    // of some milliseconds take is neglected.
+    // Of 100 s the disk spins up in 15 s, is idle for 10 s and rests; in the first 100 s it does not spin up. What the
+    // accesses of some milliseconds take is neglected.
     let joules = 20.0 * 10.0 * bill.idle_w + 19.0 * 15.0 * 14.0 + (90.0 + 19.0 * 75.0) * 0.8;
     type Case = (&'static str, &'static [(&'static str, &'static str)], fn() -> Vec<Bio>);
     let cases: [Case; 5] = [

@@ -13,8 +13,8 @@ pub enum Cleaner {
     Greedy,
     /// The one that was filled first.
     Fifo,
-    /// The one with the fewest live units among this many drawn at random (B. Van Houdt, *A mean field model for a class
-    /// of garbage collection algorithms in flash-based solid state drives*, SIGMETRICS 2013).
+    /// The one with the fewest live units among this many drawn at random (B. Van Houdt, *A mean field model for a
+    /// class of garbage collection algorithms in flash-based solid state drives*, SIGMETRICS 2013).
     Choices(u32, Stream),
 }
 
@@ -23,7 +23,8 @@ pub struct Blocks {
     /// Units of a block, and the logarithm of their stride in [`PhysicalUnit`].
     units: u32,
     shift: u32,
-    /// One bit for each place: whether its unit is live. Places of an open block that are not yet written count as live.
+    /// One bit for each place: whether its unit is live. Places of an open block that are not yet written count as
+    /// live.
     bits: Vec<u64>,
     /// Logical unit of each place, in memory once the block was opened.
     owners: Vec<Box<[u32]>>,

@@ -1,8 +1,8 @@
 //! Preconditioning: the state that long uniform random writes leave, without writing them.
 //!
-//! Where a unit lies is computed from its number until it is written, moved or trimmed, and a block is laid out in memory
-//! when the collector takes it. So filling takes no longer for a large drive than for a small one, and its memory is that of
-//! what changes afterwards.
+//! Where a unit lies is computed from its number until it is written, moved or trimmed, and a block is laid out in
+//! memory when the collector takes it. So filling takes no longer for a large drive than for a small one, and its
+//! memory is that of what changes afterwards.
 
 use esker_base::Stream;
 
@@ -14,11 +14,11 @@ impl Ftl {
     /// random writes to those units end up.
     ///
     /// A block that was filled when a share `x` of all flash was filled after it keeps `exp(-λx)` of its units: each
-    /// write hits each live unit with the same chance. λ follows from the mean, which is the share of live units. This is
-    /// exact for cleaning in order of age and the limit of greedy cleaning for large blocks (P. Desnoyers, *Analytic
-    /// modeling of SSD write performance*, SYSTOR 2012). Each writer goes on in a block that is half full and as many blocks
-    /// are free as the collector wants when it chooses. So it neither hurries nor pauses: it is at its pace from the first
-    /// write on.
+    /// write hits each live unit with the same chance. λ follows from the mean, which is the share of live units. This
+    /// is exact for cleaning in order of age and the limit of greedy cleaning for large blocks (P. Desnoyers, *Analytic
+    /// modeling of SSD write performance*, SYSTOR 2012). Each writer goes on in a block that is half full and as many
+    /// blocks are free as the collector wants when it chooses. So it neither hurries nor pauses: it is at its pace from
+    /// the first write on.
     ///
     /// # Panics
     /// If the drive is not new.
@@ -48,7 +48,8 @@ impl Ftl {
         }
     }
 
-    /// Makes a block, whose first `written` units hold what is live of what was written there, the open one of a writer.
+    /// Makes a block, whose first `written` units hold what is live of what was written there, the open one of a
+    /// writer.
     fn go_on_in(&mut self, writer: Writer, block: u32, written: u32) {
         self.lay_out(block);
         let (pages, start) = (written / self.geometry.page_units, self.blocks.start(block));
@@ -164,8 +165,8 @@ impl Aged {
     }
 }
 
-/// All numbers below a bound once each, in steps that are near the golden section of the bound and have no common factor
-/// with it.
+/// All numbers below a bound once each, in steps that are near the golden section of the bound and have no common
+/// factor with it.
 struct Steps {
     bound: u64,
     step: u64,

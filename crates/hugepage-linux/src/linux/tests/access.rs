@@ -30,7 +30,7 @@ fn huge(count: u64) -> Option<(Puppet, Tracked, Young, Vec<Region>)> {
 }
 
 #[test]
-fn item_21_page_tables_tell_what_is_used_from_what_is_not() {
+fn page_tables_tell_what_is_used_from_what_is_not() {
     let Some((mut puppet, tracked, mut young, regions)) = huge(40) else { return };
     let pid = puppet.pid();
     for round in 0..20 {
@@ -83,7 +83,7 @@ fn false_idle(puppet: &Puppet, table: &PageTable, young: &mut Young, mut clear: 
 }
 
 #[test]
-fn item_22_clearing_without_dropping_translations_shows_used_huge_pages_as_idle() {
+fn clearing_without_dropping_translations_shows_used_huge_pages_as_idle() {
     let Some((mut puppet, tracked, mut young, regions)) = huge(3) else { return };
     puppet.send("hammer 0 2");
     let pid = puppet.pid().0;

@@ -20,7 +20,7 @@ fn what_two_processes_have_in_use_when_they_are_met_is_served_by_their_claims() 
 }
 
 #[test]
-fn item_34_of_two_real_processes_the_idle_one_gets_a_quarter_of_what_the_busy_one_gets() {
+fn of_two_real_processes_the_idle_one_gets_a_quarter_of_what_the_busy_one_gets() {
     assert_eq!(attempted(contended_budget), Ok(()));
 }
 

@@ -63,7 +63,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_process_passed_over() {
+fn a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_process_passed_over() {
     let Some(mut puppet) = Puppet::start(8) else { return };
     let Some(group) = Group::around(&puppet) else { return };
     puppet.send("write 0 4096");
@@ -84,7 +84,7 @@ fn item_7_a_promotion_that_a_full_group_refuses_is_counted_as_that_and_its_proce
 }
 
 #[test]
-fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_until_they_are_split() {
+fn what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_until_they_are_split() {
     const REGIONS: u64 = 16;
     let Some(mut puppet) = Puppet::start(REGIONS) else { return };
     let Some(group) = Group::around(&puppet) else { return };
@@ -110,8 +110,8 @@ fn item_14_what_is_freed_inside_huge_pages_leaves_the_process_and_stays_charged_
     assert_eq!(puppet.send("check 0 256"), 0);
 }
 
-/// The kernel's index of unusable free memory for huge pages, by zone; read in a view of files of its own, where its debugging
-/// files can be had. Nothing where they cannot.
+/// The kernel's index of unusable free memory for huge pages, by zone; read in a view of files of its own, where its
+/// debugging files can be had. Nothing where they cannot.
 fn unusable_index() -> Option<Vec<(String, f64)>> {
     const READ: &str = "mount -t debugfs none /sys/kernel/debug && cat /sys/kernel/debug/extfrag/unusable_index";
     let mut command = std::process::Command::new("unshare");
@@ -126,7 +126,7 @@ fn unusable_index() -> Option<Vec<(String, f64)>> {
 }
 
 #[test]
-fn item_27_the_index_of_each_zone_is_that_of_this_kernel() {
+fn the_index_of_each_zone_is_that_of_this_kernel() {
     let read = || parse_buddyinfo(&std::fs::read_to_string("/proc/buddyinfo").unwrap());
     // Memory is taken and given back all the time: what is the same before and after was so in between.
     for _ in 0..200 {

@@ -13,8 +13,8 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// With scans of this length, one after the other: long beside what other programs take of a CPU at once. What the processes
-    /// have in use already asks for nothing: the background scan finds it. None where access bits cannot be
+    /// With scans of this length, one after the other: long beside what other programs take of a CPU at once. What the
+    /// processes have in use already asks for nothing: the background scan finds it. None where access bits cannot be
     /// had, which is recorded as a skip.
     pub(super) fn start(pids: &[Pid], scan: Nanos, policy: Policy) -> Option<Managed> {
         let mut managed = Managed::meeting(pids, scan, policy)?;
@@ -62,7 +62,8 @@ impl Managed {
     }
 }
 
-/// What other programs take of the CPUs can make a process idle that is meant to be busy, so that a few attempts are made.
+/// What other programs take of the CPUs can make a process idle that is meant to be busy, so that a few attempts are
+/// made.
 const ATTEMPTS: u32 = 4;
 
 /// All failures, if all attempts fail.
@@ -73,7 +74,7 @@ pub(super) fn attempted(mut attempt: impl FnMut() -> Result<(), String>) -> Resu
 }
 
 #[test]
-fn item_24_a_steady_load_of_a_real_process_is_predicted() {
+fn a_steady_load_of_a_real_process_is_predicted() {
     assert_eq!(attempted(steady_load), Ok(()));
 }
 

@@ -9,7 +9,7 @@ fn keep_busy(machine: &mut Machine, pid: Pid, regions: u64) {
 }
 
 #[test]
-fn item_32_equal_workers_stay_within_one_quantum_while_in_turn_one_is_served_whole() {
+fn equal_workers_stay_within_one_quantum_while_in_turn_one_is_served_whole() {
     let spread = |order: Order| {
         let policy = Policy { order, ..Policy::ingens() };
         let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
@@ -27,7 +27,7 @@ fn item_32_equal_workers_stay_within_one_quantum_while_in_turn_one_is_served_who
 }
 
 #[test]
-fn item_33_a_scarce_budget_is_divided_by_shares() {
+fn a_scarce_budget_is_divided_by_shares() {
     let policy = Policy { budget: Some(1_200), quantum_sleep: Nanos::secs(1), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let workers = [1, 2, 3].map(|shares| dense(&mut machine, shares * SHARES, 800));
@@ -42,7 +42,7 @@ fn item_33_a_scarce_budget_is_divided_by_shares() {
 }
 
 #[test]
-fn item_34_an_idle_process_gets_a_quarter_of_what_a_busy_one_gets() {
+fn an_idle_process_gets_a_quarter_of_what_a_busy_one_gets() {
     let policy = Policy { budget: Some(1_000), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let busy = dense(&mut machine, SHARES, 1_000);
@@ -54,7 +54,7 @@ fn item_34_an_idle_process_gets_a_quarter_of_what_a_busy_one_gets() {
 }
 
 #[test]
-fn item_35_imbalance_falls_steadily_until_it_is_gone() {
+fn imbalance_falls_steadily_until_it_is_gone() {
     let policy = Policy { quantum_regions: 1, quantum_sleep: Nanos::secs(1), budget: Some(420), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let rich = dense(&mut machine, SHARES, 140);
@@ -75,7 +75,7 @@ fn item_35_imbalance_falls_steadily_until_it_is_gone() {
 }
 
 #[test]
-fn item_36_contiguity_of_a_process_that_ends_is_spread_over_the_others() {
+fn contiguity_of_a_process_that_ends_is_spread_over_the_others() {
     let policy = Policy { budget: Some(240), quantum_sleep: Nanos::secs(1), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let first = dense(&mut machine, SHARES, 240);

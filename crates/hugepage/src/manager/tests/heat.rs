@@ -8,7 +8,7 @@ fn scanning() -> Policy {
 }
 
 #[test]
-fn item_21_after_eight_scans_a_known_fifth_is_hot_and_the_rest_is_not() {
+fn after_eight_scans_a_known_fifth_is_hot_and_the_rest_is_not() {
     let policy = scanning();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 512);
@@ -24,7 +24,7 @@ fn item_21_after_eight_scans_a_known_fifth_is_hot_and_the_rest_is_not() {
 }
 
 #[test]
-fn item_24_a_steady_load_is_predicted_well() {
+fn a_steady_load_is_predicted_well() {
     let policy = scanning();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 200);
@@ -41,7 +41,7 @@ fn item_24_a_steady_load_is_predicted_well() {
 }
 
 #[test]
-fn item_25_what_becomes_huge_is_not_judged_by_its_first_scan() {
+fn what_becomes_huge_is_not_judged_by_its_first_scan() {
     let policy = Policy { clear_hot_permille: 1000, ..scanning() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 1);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn item_13_a_few_freed_pages_leave_a_huge_page_and_many_are_given_back() {
+fn a_few_freed_pages_leave_a_huge_page_and_many_are_given_back() {
     let policy = Policy { cooldown: Nanos(1), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 1);
@@ -29,7 +29,7 @@ fn linux_without_deferral_splits_at_the_first_free() {
 }
 
 #[test]
-fn item_15_a_page_that_comes_and_goes_costs_one_split_and_one_collapse_in_a_cool_down() {
+fn a_page_that_comes_and_goes_costs_one_split_and_one_collapse_in_a_cool_down() {
     let policy = Policy { demote: Policy::ingens().promote, ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = machine.spawn(SHARES);
@@ -53,7 +53,7 @@ fn item_15_a_page_that_comes_and_goes_costs_one_split_and_one_collapse_in_a_cool
 }
 
 #[test]
-fn item_29_memory_is_compacted_from_the_trigger_on_and_not_more_often_than_the_interval() {
+fn memory_is_compacted_from_the_trigger_on_and_not_more_often_than_the_interval() {
     for (fragmentation, interval, expected) in [(0.79, 5, 0), (0.80, 5, 12), (0.80, 0, 0)] {
         let policy = Policy { compact_interval: Nanos::secs(interval), ..Policy::ingens() };
         let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
@@ -65,7 +65,7 @@ fn item_29_memory_is_compacted_from_the_trigger_on_and_not_more_often_than_the_i
 }
 
 #[test]
-fn item_30_faults_are_greedy_while_contiguity_is_plentiful_and_modes_change_once_an_interval() {
+fn faults_are_greedy_while_contiguity_is_plentiful_and_modes_change_once_an_interval() {
     let policy = Policy { greedy_below: Some(0.5), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     machine.said_fragmentation = Some(0.49);
@@ -103,7 +103,7 @@ fn bloat(promote: i64) -> f64 {
 }
 
 #[test]
-fn item_42_bloat_grows_as_the_threshold_falls_and_stays_within_its_bound() {
+fn bloat_grows_as_the_threshold_falls_and_stays_within_its_bound() {
     let seen = [100, 90, 70, 50, 1].map(bloat);
     assert!(seen.windows(2).all(|pair| pair[0] < pair[1]), "{seen:?}");
     for (percent, bloat) in [(100, seen[0]), (90, seen[1]), (70, seen[2]), (50, seen[3])] {

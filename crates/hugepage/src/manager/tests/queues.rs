@@ -11,7 +11,7 @@ fn changes(told: &[(Time, Decision)]) -> Vec<(Time, RegionAddress, Asker)> {
 }
 
 #[test]
-fn item_2_the_461st_page_is_answered_at_once_and_not_by_the_scan() {
+fn the_461st_page_is_answered_at_once_and_not_by_the_scan() {
     let policy = Policy { quantum_sleep: Nanos::secs(3_600), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = machine.spawn(SHARES);
@@ -24,7 +24,7 @@ fn item_2_the_461st_page_is_answered_at_once_and_not_by_the_scan() {
 }
 
 #[test]
-fn item_8_a_region_is_promoted_once_however_often_it_is_asked_for() {
+fn a_region_is_promoted_once_however_often_it_is_asked_for() {
     let policy = Policy::ingens();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 1);
@@ -35,7 +35,7 @@ fn item_8_a_region_is_promoted_once_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn item_9_faults_come_before_a_long_scan() {
+fn faults_come_before_a_long_scan() {
     let policy = Policy { quantum_regions: 1_000, ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     dense(&mut machine, SHARES, 1_000);
@@ -53,7 +53,7 @@ fn item_9_faults_come_before_a_long_scan() {
 }
 
 #[test]
-fn item_10_the_scan_looks_at_16_mib_in_ten_seconds() {
+fn the_scan_looks_at_16_mib_in_ten_seconds() {
     let policy = Policy::ingens();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     dense(&mut machine, SHARES, 500);
@@ -63,7 +63,7 @@ fn item_10_the_scan_looks_at_16_mib_in_ten_seconds() {
 }
 
 #[test]
-fn items_11_and_37_who_has_nothing_to_promote_is_left_alone_for_two_minutes() {
+fn who_has_nothing_to_promote_is_left_alone_for_two_minutes() {
     let policy = Policy::ingens();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let adversary = machine.spawn(1_000_000);
@@ -90,7 +90,7 @@ fn items_11_and_37_who_has_nothing_to_promote_is_left_alone_for_two_minutes() {
 }
 
 #[test]
-fn item_7_pinned_pages_are_tried_again_ever_later_and_then_given_up() {
+fn pinned_pages_are_tried_again_ever_later_and_then_given_up() {
     let policy = Policy { quantum_sleep: Nanos::secs(3_600), skip_after_miss: Nanos::secs(3_600), ..Policy::ingens() };
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let pid = dense(&mut machine, SHARES, 1);
@@ -216,7 +216,7 @@ fn while_no_block_is_free_huge_pages_are_demoted_nevertheless() {
 }
 
 #[test]
-fn item_16_processes_and_regions_that_come_and_go_leave_nothing() {
+fn processes_and_regions_that_come_and_go_leave_nothing() {
     let policy = Policy::tiny();
     let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));
     let stays = dense(&mut machine, SHARES, 1);
@@ -242,10 +242,11 @@ fn item_16_processes_and_regions_that_come_and_go_leave_nothing() {
 }
 
 #[test]
-fn item_45_a_slow_scan_alone_gives_less_than_a_quarter_of_the_speed_up_and_signals_nine_tenths() {
+fn a_slow_scan_alone_gives_less_than_a_quarter_of_the_speed_up_and_signals_nine_tenths() {
     const REGIONS: u64 = 1024;
     const SECONDS: u64 = 300;
-    // Greedy has all of it in huge pages from the first second on, and speed goes with the share of accesses that meet one.
+    // Greedy has all of it in huge pages from the first second on, and speed goes with the share of accesses that meet
+    // one.
     let share_of_greedy = |is_told: bool| {
         let policy = Policy::ingens();
         let (mut machine, mut manager) = (machine(&policy), Manager::new(policy, 1));

@@ -1,8 +1,8 @@
-//! Which regions may be shared, and that none is promoted meanwhile. The kernel's part, finding duplicates, is played by
-//! the tests.
+//! Which regions may be shared, and that none is promoted meanwhile. The kernel's part, finding duplicates, is played
+//! by the tests.
 
 use super::*;
-use crate::sharing::SharingPolicy;
+use crate::merge_policy::SharingPolicy;
 
 /// Back-to-back scans of 2 s, and a policy of sharing.
 fn sharing(sharing: SharingPolicy) -> Policy {
@@ -38,7 +38,7 @@ fn shared(machine: &mut Machine, pid: Pid) -> Vec<u64> {
 }
 
 #[test]
-fn item_38_cold_huge_regions_may_be_shared_and_hot_ones_never() {
+fn cold_huge_regions_may_be_shared_and_hot_ones_never() {
     let (mut machine, mut manager, pid) = settled(SharingPolicy::Coordinated);
     assert_eq!(shared(&mut machine, pid), [4, 5, 6, 7]);
     assert_eq!(
@@ -53,7 +53,7 @@ fn item_38_cold_huge_regions_may_be_shared_and_hot_ones_never() {
 }
 
 #[test]
-fn item_39_a_write_to_a_shared_page_makes_a_well_used_region_huge_at_once() {
+fn a_write_to_a_shared_page_makes_a_well_used_region_huge_at_once() {
     let (mut machine, mut manager, pid) = settled(SharingPolicy::Coordinated);
     machine.free(pid, 5 * PAGES);
     (4..8).for_each(|region| assert!(machine.merge(place(pid, region))));
@@ -106,7 +106,7 @@ fn what_becomes_hot_in_base_pages_is_made_private_and_then_huge() {
 }
 
 #[test]
-fn item_40_all_shares_everything_and_same_type_splits_nothing() {
+fn all_shares_everything_and_same_type_splits_nothing() {
     let (mut machine, _, pid) = settled(SharingPolicy::All);
     assert_eq!(shared(&mut machine, pid), [0, 1, 2, 3, 4, 5, 6, 7]);
     let (mut machine, mut manager, pid) = settled(SharingPolicy::SameType);

@@ -28,8 +28,8 @@ fn nothing_is_moved_while_less_than_half_is_used() {
     });
 }
 
-/// Demands 39, 40 and 48 at a small scale: with saturating overwrites of 54 % live data, allocation and reclamation balance,
-/// used space rests, the cleaner's part of the traffic is what its share says, and no write waits long.
+/// Demands 39, 40 and 48 at a small scale: with saturating overwrites of 54 % live data, allocation and reclamation
+/// balance, used space rests, the cleaner's part of the traffic is what its share says, and no write waits long.
 #[test]
 fn saturating_overwrites_come_to_an_equilibrium() {
     run(async |rt| {
@@ -134,8 +134,8 @@ impl Device for Slow {
     }
 }
 
-/// Demand 41: where nothing is free and cleaning is slow, writers are held and do not fail, and go on when space is back;
-/// reads and deletions are answered meanwhile, at once.
+/// Demand 41: where nothing is free and cleaning is slow, writers are held and do not fail, and go on when space is
+/// back; reads and deletions are answered meanwhile, at once.
 #[test]
 fn writers_wait_for_a_slow_cleaner_and_reads_and_deletions_do_not() {
     run(async |rt| {
@@ -174,7 +174,8 @@ fn writers_wait_for_a_slow_cleaner_and_reads_and_deletions_do_not() {
     });
 }
 
-/// Demands 17 and 42: where all is live nothing is moved for ever, writes fail soon, and go on when something is deleted.
+/// Demands 17 and 42: where all is live nothing is moved for ever, writes fail soon, and go on when something is
+/// deleted.
 #[test]
 fn a_volume_full_of_live_data_says_so_and_does_not_churn() {
     run(async |rt| {
@@ -316,8 +317,9 @@ fn what_is_as_full_as_can_be_is_never_moved() {
     });
 }
 
-/// Demand 44: while a pass lists what was chosen it counts what may be chosen next, and so prepares segments with one walk
-/// through the map instead of two. The first pass only counts: it takes what each of the two walks would take at least.
+/// Demand 44: while a pass lists what was chosen it counts what may be chosen next, and so prepares segments with one
+/// walk through the map instead of two. The first pass only counts: it takes what each of the two walks would take at
+/// least.
 #[test]
 fn every_pass_prepares_segments() {
     run(async |rt| {

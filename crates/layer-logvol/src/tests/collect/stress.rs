@@ -94,7 +94,8 @@ async fn client(bench: Bench, region: Shared, seed: u64, count: Rc<Cell<u64>>) {
     }
 }
 
-/// A world over the medium, from recovery to its sudden end. Tells how many requests were answered and segments cleaned.
+/// A world over the medium, from recovery to its sudden end. Tells how many requests were answered and segments
+/// cleaned.
 fn world(media: &Rc<Media>, regions: &[Shared], seed: u64) -> (u64, f64) {
     let sim = Sim::new(SimConfig { cpus: 2, ..SimConfig::seeded(seed) });
     let (rt, media, regions) = (sim.rt(), media.clone(), regions.to_vec());

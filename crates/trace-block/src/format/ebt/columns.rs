@@ -1,7 +1,7 @@
 //! The payload of a block of records: one column after the other.
 //!
-//! In this order: `shift` (u8); operations, 2 bits each; volumes; times; lengths; places. Lengths and places are in units of
-//! 2^`shift` bytes, the largest that divides all of the block. A flush has neither.
+//! In this order: `shift` (u8); operations, 2 bits each; volumes; times; lengths; places. Lengths and places are in
+//! units of 2^`shift` bytes, the largest that divides all of the block. A flush has neither.
 
 use super::super::varint;
 use crate::fault::Reason;

@@ -1,5 +1,5 @@
-//! The index of a trace: where each block of records stands, and from which time on. Read from the end of the file, or found
-//! again by walking over the blocks if the end is missing or damaged.
+//! The index of a trace: where each block of records stands, and from which time on. Read from the end of the file, or
+//! found again by walking over the blocks if the end is missing or damaged.
 
 use super::super::varint;
 use super::parser::{open, take_names};

@@ -1,10 +1,18 @@
 //! Alibaba's block traces of 2020: `device_id,opcode,offset,length,timestamp`, bytes and µs.
 
 use super::{Column, Layout, Volume, Words};
-use crate::format::info::{FormatInfo, Signs, US};
+use crate::format::info::{About, FormatInfo, Signs, US};
 use crate::input::Unit;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "Alibaba cloud block storage CSV",
+        form: "text",
+        times: "µs",
+        operations: "read, write",
+        volumes: "by number",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".alibaba", ".csv"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

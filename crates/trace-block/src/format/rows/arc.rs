@@ -1,11 +1,19 @@
 //! The traces of the ARC authors: `page pages ignored request`.
 
 use super::{Column, Layout};
-use crate::format::info::{FormatInfo, Signs};
+use crate::format::info::{About, FormatInfo, Signs};
 use crate::input::Unit;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "ARC `.lis`",
+        form: "text",
+        times: "none",
+        operations: "none: all are reads",
+        volumes: "one",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".arc", ".lis"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

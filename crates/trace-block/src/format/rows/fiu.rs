@@ -1,11 +1,19 @@
 //! FIU (IODedup): `ns pid process sector sectors W|R major minor md5`.
 
 use super::{Column, Layout, Volume, Words};
-use crate::format::info::{FormatInfo, Signs};
+use crate::format::info::{About, FormatInfo, Signs};
 use crate::input::Unit;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "FIU (IODedup)",
+        form: "text",
+        times: "ns",
+        operations: "read, write",
+        volumes: "major and minor number",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".fiu"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

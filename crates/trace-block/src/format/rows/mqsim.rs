@@ -1,11 +1,19 @@
 //! MQSim, after its manual: `ns device sector sectors type`, type 0 a write and 1 a read.
 
 use super::{Column, Layout, Volume, Words};
-use crate::format::info::{FormatInfo, Signs};
+use crate::format::info::{About, FormatInfo, Signs};
 use crate::input::Unit;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "MQSim",
+        form: "text",
+        times: "ns",
+        operations: "read, write",
+        volumes: "by number",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".mqsim", ".trace"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

@@ -1,10 +1,19 @@
-//! MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns (Windows filetime).
+//! MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns (Windows
+//! filetime).
 
 use super::{Column, Layout, Volume, Words};
-use crate::format::info::{FormatInfo, Signs};
+use crate::format::info::{About, FormatInfo, Signs};
 use crate::input::Unit;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "MSR Cambridge CSV",
+        form: "text",
+        times: "100 ns",
+        operations: "read, write",
+        volumes: "several disks",
+        addresses: "byte",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".msr", ".csv"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

@@ -1,11 +1,19 @@
 //! Tencent (SNIA IOTTA): `Timestamp,Offset,Size,IOType,VolumeID`, s and sectors.
 
 use super::{Column, Layout, Volume, Words};
-use crate::format::info::{FormatInfo, SECOND, Signs};
+use crate::format::info::{About, FormatInfo, SECOND, Signs};
 use crate::input::Unit;
 use esker_base::units::SECTOR;
 
 pub(crate) static INFO: FormatInfo = FormatInfo {
+    about: About {
+        file: "Tencent cloud block storage CSV",
+        form: "text",
+        times: "s",
+        operations: "read, write",
+        volumes: "by number",
+        addresses: "512 bytes",
+    },
     encoder: Some(|| Box::new(&LAYOUT)),
     endings: &[".tencent", ".csv"],
     signs: Signs { line: Some(|line| LAYOUT.fits(line)), ..Signs::NONE },

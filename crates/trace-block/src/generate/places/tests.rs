@@ -101,7 +101,8 @@ fn a_reuse_walk_stays_in_its_hot_spot_and_reads_leaves_in_turn() {
     let spot = (1.5 * GIB as f64) as u64 - 4096..2 * GIB + 4096;
     assert!(offsets.iter().all(|offset| spot.contains(offset)), "hot spot of 512 MiB at 1.5 GiB");
     let leaf = |offset: u64| offset.wrapping_sub((10.0 * GIB as f64 * 0.15) as u64 / 4096 * 4096) / 32_768;
-    // Six levels up reach 64 leaves; each level more is climbed with 44 %, and half of what lies below it is near again.
+    // Six levels up reach 64 leaves; each level more is climbed with 44 %, and half of what lies below it is near
+    // again.
     let near = offsets.windows(2).filter(|pair| leaf(pair[0]) >> 6 == leaf(pair[1]) >> 6).count() as f64 / 199_999.0;
     let expected = 0.56 * (0..8).map(|k| 0.22f64.powi(k)).sum::<f64>();
     assert!((near - expected).abs() < 0.01, "{near} for {expected}");
@@ -122,7 +123,8 @@ fn writes_of_a_reuse_walk_repeat_themselves() {
     let offsets: Vec<u64> = (0..100_000).map(|_| places.offset(&ask, &mut draw)).collect();
     assert!(offsets.iter().all(|offset| offset / 32_768 % 8 == 0), "written leaves are multiples of eight");
     let again = offsets.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64 / 99_999.0;
-    // 15 of 115 writes repeat. Others come back by chance: to the same of the 8 or more leaves, and there to the same block.
+    // 15 of 115 writes repeat. Others come back by chance: to the same of the 8 or more leaves, and there to the same
+    // block.
     let same_leaf = 0.56 / 8.0 / (1.0 - 0.44 / 2.0);
     let same_block = 0.25 + 0.5 / 8.0 + 0.25 / 8.0;
     let expected = (15.0 + 100.0 * same_leaf * same_block) / 115.0;

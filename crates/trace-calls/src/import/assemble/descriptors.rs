@@ -1,7 +1,7 @@
 //! Which descriptors are open where: what is used before anything opened it was open before the trace began.
 //!
-//! A descriptor is made when its call returns and ends when its call begins, so that a number that one thread closes while
-//! another opens it anew is not taken for one that was lost.
+//! A descriptor is made when its call returns and ends when its call begins, so that a number that one thread closes
+//! while another opens it anew is not taken for one that was lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -199,8 +199,9 @@ fn first_int(arg: &Arg) -> Option<i128> {
     }
 }
 
-/// `0x7f…, 1, [{aio_data=0, aio_key=…, aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3, aio_nbytes=4096, aio_offset=0}]`. strace
-/// does not show the addresses of control blocks, which name them in answers: `aio_data` or the place stands for them.
+/// `0x7f…, 1, [{aio_data=0, aio_key=…, aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3, aio_nbytes=4096, aio_offset=0}]`.
+/// strace does not show the addresses of control blocks, which name them in answers: `aio_data` or the place stands for
+/// them.
 fn io_submit(a: &mut Args<'_>) -> Result<Call, Bad> {
     let queue = AsyncQueue::Kernel(a.u64(0)?);
     let blocks = a.list(2)?;

@@ -230,7 +230,8 @@ fn a_touched_page_of_a_map_comes_into_the_page_cache_and_its_descriptor_is_not_n
     assert_eq!(scene.call_as(map, Outcome::Done(0x7000), vec![SlotEffect::Made(Fd(1))]).result, Ok(0));
     scene.call(Call::Close { fd: Fd(0) }).unwrap();
     let touch = |offset| scene.call(Call::MapTouch { fd: Fd(1), offset, len: 4096, write: false });
-    // Reading without waiting would not do: the kernel begins to read what is not there, and a fast disk has it in time.
+    // Reading without waiting would not do: the kernel begins to read what is not there, and a fast disk has it in
+    // time.
     let cached = || {
         let told =
             std::process::Command::new("fincore").args(["-b", "-n", "-o", "RES"]).arg(scene.path("big")).output();

@@ -109,8 +109,8 @@ fn the_same_player_runs_in_virtual_time() {
     assert_eq!(elapsed(ROOT(), 1000), root, "to the nanosecond");
 }
 
-/// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace, sleeps come back late, and the target
-/// adds something to each call.
+/// Elapsed nanoseconds at a speed, where calls take as long as they did in the trace, sleeps come back late, and the
+/// target adds something to each call.
 fn elapsed_at(program: &Program, speed: Speed, [late, cost]: [u64; 2]) -> u64 {
     elapsed_by(program, ROOT(), speed, [1000, late, cost])
 }

@@ -31,7 +31,8 @@ fn what_is_read_of_a_write_that_waits_for_room_is_there() {
     pipe(&mut draft);
     let mut at = draft.now;
     for _ in 0..20 {
-        // The write waits until the reader took its first bytes, and ends behind that read; the pipe never holds all of it.
+        // The write waits until the reader took its first bytes, and ends behind that read; the pipe never holds all of
+        // it.
         draft.call_from(
             0,
             at + 10,

@@ -93,8 +93,8 @@ impl Trace {
         file.split('.').next().unwrap_or_default()
     }
 
-    /// Decodes the part within `limit` once, as `load` times it. Its records stay in memory if they take at most `memory`
-    /// bytes; a longer trace is decoded again for each pass.
+    /// Decodes the part within `limit` once, as `load` times it. Its records stay in memory if they take at most
+    /// `memory` bytes; a longer trace is decoded again for each pass.
     ///
     /// # Errors
     /// An unreadable trace, one without requests, or one with too many volumes.

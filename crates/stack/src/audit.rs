@@ -26,8 +26,8 @@ use crate::stack::Stack;
 /// What is watched in a whole stack. Nothing by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Watching {
-    /// Every layer is held to what its kind declares, as with `check=strict` in the text: an accessor may change
-    /// neither target nor payload nor answer, and a modifier may forward to its declared lower devices only. Costs a
+    /// Every layer is held to what its kind declares, as with `check=strict` in the text. An accessor may change
+    /// neither target nor payload nor answer; a modifier may forward only to its declared lower devices. Costs a
     /// checksum of every payload at every accessor.
     pub strict: bool,
     /// Calls of every layer are counted and timed.
@@ -41,8 +41,8 @@ pub struct Watching {
 pub struct Work {
     /// Requests that it was given.
     pub requests: u64,
-    /// Time in its own code, completions and the futures that it returned included; without the layers and devices below.
-    /// In virtual time that is simulated CPU time.
+    /// Time in its own code, completions and the futures that it returned included; without the layers and devices
+    /// below. In virtual time that is simulated CPU time.
     pub time: Nanos,
     /// Requests that it created, or parts of requests.
     pub generated: u64,

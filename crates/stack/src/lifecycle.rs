@@ -22,12 +22,12 @@ struct LayerPosition {
 impl Enter for LayerPosition {
     fn enter(self: Rc<Self>) -> LocalFuture<Option<WorkPermit>> {
         Box::pin(async move {
-            if !self.shared.door.enter_job().await {
+            if !self.shared.admission.enter_job().await {
                 return None;
             }
             // From here on, dropping the job is what leaves.
             let shared = self.shared.clone();
-            let leave = move || shared.door.leave_job();
+            let leave = move || shared.admission.leave_job();
             match self.below() {
                 Some(below) => Some(WorkPermit::new(below, leave)),
                 None => {
@@ -75,7 +75,7 @@ impl Stack {
             match self.refit_and_open(&name) {
                 Step::Now(result) => self.note_opened(&name, result),
                 step => {
-                    self.shared.door.begin_opening();
+                    self.shared.admission.begin_opening();
                     let stack = self.clone();
                     let rest = names.collect::<Vec<_>>();
                     drop(self.rt().spawn("open", async move {
@@ -85,7 +85,7 @@ impl Stack {
                             stack.note_opened(&name, result);
                         }
                         stack.note_sizes();
-                        stack.shared.door.end_opening();
+                        stack.shared.admission.end_opening();
                     }));
                     return;
                 }
@@ -114,13 +114,13 @@ impl Stack {
             rt: self.rt().clone(),
             pool: self.pool().clone(),
             below,
-            station: LayerHandle::new(Rc::new(place)),
+            handle: LayerHandle::new(Rc::new(place)),
         };
         instance.ext.open(opening)
     }
 
-    /// The layers above are opened over the size that it has now. A layer that could not be opened refuses everything and says
-    /// why; the rest of the stack goes on.
+    /// The layers above are opened over the size that it has now. A layer that could not be opened refuses everything
+    /// and says why; the rest of the stack goes on.
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
         let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
         let Err(why) = result else { return self.note_sizes_of(&instance) };
@@ -157,6 +157,6 @@ impl Stack {
 
     /// Waits until every layer has been opened.
     pub async fn opened(&self) {
-        self.shared.door.opened().await;
+        self.shared.admission.opened().await;
     }
 }

@@ -28,7 +28,7 @@ const BACKGROUND: Tag =
     Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
 
 /// Runs until the layer leaves its stack.
-pub(crate) async fn run(offload: Rc<Offload>, station: LayerHandle) {
+pub(crate) async fn run(offload: Rc<Offload>, handle: LayerHandle) {
     let name = &offload.config.name;
     let work = async |job: WorkPermit, ()| {
         let io = Io::new(&offload.rt, &offload.pool, job.below().clone());
@@ -43,7 +43,7 @@ pub(crate) async fn run(offload: Rc<Offload>, station: LayerHandle) {
         }
     };
     let due = || offload.has_work().then_some((Nanos::ZERO, ()));
-    offload.background.run((&offload.rt, Some(&offload.latch)), &station, due, work).await;
+    offload.background.run((&offload.rt, Some(&offload.latch)), &handle, due, work).await;
 }
 
 impl Offload {

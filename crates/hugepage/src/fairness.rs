@@ -58,8 +58,8 @@ impl Claim {
     }
 }
 
-/// How far claims are from a fair state: `O / (n * mean^2)`, the squared coefficient of variation of `M`. 0 is fair. The
-/// source's own `O`, the sum of squared deviations, has no scale by which "close to 0" could be told.
+/// How far claims are from a fair state: `O / (n * mean^2)`, the squared coefficient of variation of `M`. 0 is fair.
+/// The source's own `O`, the sum of squared deviations, has no scale by which "close to 0" could be told.
 pub fn imbalance(claims: &[Claim], tau: Tau) -> f64 {
     let metrics: Vec<f64> = claims.iter().map(|claim| claim.metric(tau)).collect();
     let mean = metrics.iter().sum::<f64>() / metrics.len().max(1) as f64;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_base::{Nanos, Time};
 
 use crate::access::{Access, Tracking};
+use crate::fairness::Claim;
 use crate::policy::Reason;
-use crate::share::Claim;
 use crate::view::{ChangeError, Region};
 
 /// What was done in a process, or in all.
@@ -54,7 +54,7 @@ impl Counts {
 
 /// A process.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct Process {
     /// Its shares.
     pub shares: u64,
     /// Its huge pages with their heat.
@@ -79,11 +79,11 @@ pub struct Record {
     pub counts: Counts,
 }
 
-impl Record {
+impl Process {
     /// A process that is met with the huge pages that it has.
-    pub fn new(shares: u64, huge: Vec<Region>, tracking: &Tracking) -> Record {
+    pub fn new(shares: u64, huge: Vec<Region>, tracking: &Tracking) -> Process {
         let huge = huge.into_iter().map(|region| (region, Access::promoted(tracking))).collect();
-        Record {
+        Process {
             shares,
             huge,
             cursor: Region(0),

@@ -13,7 +13,7 @@ use esker_layer_kit::Then;
 use esker_rt::Level;
 
 use crate::assemble::ProbeError;
-use crate::halves::State;
+use crate::members::State;
 use crate::run::{Mirror, find};
 use crate::superblock::Superblock;
 
@@ -34,7 +34,7 @@ enum Work {
 }
 
 /// Runs until the mirror leaves its stack.
-pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
+pub(crate) async fn run(mirror: Rc<Mirror>, handle: LayerHandle) {
     let failures = Cell::new(0);
     let work = async |job: WorkPermit, work| {
         match work {
@@ -42,9 +42,9 @@ pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
             Work::Copy => {
                 // Each piece enters by itself, so that a change of the stack waits for pieces alone.
                 drop(job);
-                failures.set(u32::from(mirror.copy_all(&station).await == Some(false)));
+                failures.set(u32::from(mirror.copy_all(&handle).await == Some(false)));
             }
-            Work::Look if mirror.halves.count(State::Out) > 0 => {
+            Work::Look if mirror.members.count(State::Out) > 0 => {
                 let is_back = mirror.look(job.below()).await;
                 failures.set(if is_back { 0 } else { failures.get() + 1 });
             }
@@ -56,7 +56,7 @@ pub(crate) async fn run(mirror: Rc<Mirror>, station: LayerHandle) {
         Then::Again
     };
     let due = || mirror.due(failures.get());
-    mirror.background.run((mirror.rt(), Some(&mirror.latch)), &station, due, work).await;
+    mirror.background.run((mirror.rt(), Some(&mirror.latch)), &handle, due, work).await;
 }
 
 impl Mirror {
@@ -69,16 +69,16 @@ impl Mirror {
             return Some((Nanos::ZERO, Work::Copy));
         }
         let is_dirty = !self.superblock.borrow().dirty.is_empty();
-        let is_due = self.has_copying() || self.halves.count(State::Out) > 0 || (is_dirty && self.is_whole());
+        let is_due = self.has_copying() || self.members.count(State::Out) > 0 || (is_dirty && self.is_whole());
         is_due.then(|| (self.pause(failures), Work::Look))
     }
 
     pub(crate) fn has_copying(&self) -> bool {
-        self.halves.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
+        self.members.count(State::Catching) > 0 || !self.suspect.borrow().is_empty()
     }
 
     fn pause(&self, failures: u32) -> Nanos {
-        if self.halves.count(State::Out) == 0 && failures == 0 {
+        if self.members.count(State::Out) == 0 && failures == 0 {
             return self.config.settle;
         }
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
@@ -92,7 +92,7 @@ impl Mirror {
         self.locks.granted(ticket).await;
         let is_suspect = self.regions(range).any(|region| self.suspect.borrow().has(region));
         if !is_suspect && let Ok((source, buf)) = self.read_any(below, range).await {
-            let in_sync = self.halves.which(|state| state == State::InSync);
+            let in_sync = self.members.which(|state| state == State::InSync);
             let targets: Vec<usize> = in_sync.into_iter().filter(|lower| *lower != source).collect();
             let mut bio = Bio::write(range.start(), buf).tagged(BACKGROUND);
             for answer in self.to_all(below, &mut bio, &targets, self.config.tries).await {
@@ -108,13 +108,13 @@ impl Mirror {
     /// All members that caught up are in sync, once what was copied is durable.
     pub(crate) async fn admit(&self, below: &Below) -> Result<(), BioError> {
         self.flush_all(below, BACKGROUND).await?;
-        let caught_up = self.halves.which(|state| state == State::Catching);
-        let members = caught_up.iter().filter_map(|lower| self.halves.get(*lower).member);
+        let caught_up = self.members.which(|state| state == State::Catching);
+        let members = caught_up.iter().filter_map(|lower| self.members.get(*lower).number);
         let in_sync = members.fold(self.superblock.borrow().in_sync, |set, member| set | 1 << member);
         if caught_up.is_empty() {
             return Ok(());
         }
-        caught_up.iter().for_each(|lower| self.halves.set_state(*lower, State::InSync));
+        caught_up.iter().for_each(|lower| self.members.set_state(*lower, State::InSync));
         self.change_sync(in_sync);
         self.commit(below).await?;
         caught_up.iter().for_each(|lower| self.log_event(Level::Info, *lower, "is in sync again"));
@@ -124,7 +124,7 @@ impl Mirror {
     /// Looks at the members that are out: one that answers is resynced. Whether one came back.
     async fn look(&self, below: &Below) -> bool {
         let mut is_back = false;
-        for lower in self.halves.which(|state| state == State::Out) {
+        for lower in self.members.which(|state| state == State::Out) {
             is_back |= self.take_back(below, lower).await;
         }
         is_back
@@ -138,7 +138,7 @@ impl Mirror {
                 true => superblock.sequence < self.superblock.borrow().base,
                 false => return false,
             },
-            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.halves.get(lower).member.is_some() => true,
+            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.members.get(lower).number.is_some() => true,
             Err(_) => return false,
         };
         if needs_all {
@@ -148,9 +148,9 @@ impl Mirror {
                 return false;
             }
         }
-        self.halves.set_state(lower, State::Catching);
+        self.members.set_state(lower, State::Catching);
         self.commits.ask();
-        let is_written = self.commit(below).await.is_ok() && self.halves.state(lower) == State::Catching;
+        let is_written = self.commit(below).await.is_ok() && self.members.state(lower) == State::Catching;
         if is_written {
             self.log_event(Level::Info, lower, "is back and resyncing");
         }
@@ -159,7 +159,7 @@ impl Mirror {
 
     fn knows(&self, lower: usize, superblock: &Superblock, member: u16) -> bool {
         let own = self.superblock.borrow();
-        let is_ours = superblock.set == own.set && self.halves.get(lower).member == Some(member);
+        let is_ours = superblock.set == own.set && self.members.get(lower).number == Some(member);
         is_ours && superblock.generation <= own.generation && superblock.is_ancestor_of(&own)
     }
 

@@ -17,6 +17,7 @@ use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::facts::Facts;
 use crate::feed::RecordIter;
+use crate::input::Reel;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
@@ -24,7 +25,6 @@ use crate::outcome::{CandidateRun, DeviceRun, VolumeRun};
 use crate::plan::Watch;
 use crate::player::{Bounds, Exports, Player, Stop, play_all};
 use crate::product::Product;
-use crate::trace::Reel;
 use crate::world::World;
 
 /// Idle memory that a world keeps for payloads of devices that need bytes.
@@ -97,8 +97,8 @@ impl Play<'_> {
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
     }
 
-    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and how
-    /// many requests were sent until that was known.
+    /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and
+    /// how many requests were sent until that was known.
     ///
     /// # Errors
     /// As [`Play::run`].

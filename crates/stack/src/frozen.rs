@@ -1,4 +1,4 @@
-//! A stack at rest: nothing is in flight, and new requests wait at the door.
+//! A stack at rest: nothing is in flight, and new requests wait at admission.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub struct FrozenStack(Rc<Stack>);
 
 impl Drop for FrozenStack {
     fn drop(&mut self) {
-        self.0.shared.door.open();
+        self.0.shared.admission.open();
     }
 }
 
@@ -34,7 +34,8 @@ impl Stack {
     /// Holds new requests back and waits until none is in flight.
     ///
     /// # Errors
-    /// [`LiveError::Busy`] if it is held already, [`LiveError::TimedOut`] if requests do not end in time; then it runs on.
+    /// [`LiveError::Busy`] if it is held already. [`LiveError::TimedOut`] if requests do not end in time; then it runs
+    /// on.
     pub async fn hold(self: &Rc<Self>, patience: Nanos) -> Result<FrozenStack, LiveError> {
         self.drain(patience).await?;
         Ok(FrozenStack(self.clone()))
@@ -42,30 +43,31 @@ impl Stack {
 
     /// Holds new requests back; none if they are held already.
     pub(crate) fn hold_now(self: &Rc<Self>) -> Option<FrozenStack> {
-        self.shared.door.close().then(|| FrozenStack(self.clone()))
+        self.shared.admission.close().then(|| FrozenStack(self.clone()))
     }
 
-    /// Closes the door and waits until no request is in; opens it again if that takes longer.
+    /// Closes admission and waits until no request is in; opens it again if that takes longer.
     pub(crate) async fn drain(&self, patience: Nanos) -> Result<(), LiveError> {
-        let door = &self.shared.door;
-        if !door.close() {
+        let admission = &self.shared.admission;
+        if !admission.close() {
             return Err(LiveError::Busy);
         }
-        if let Either::Right(()) = race(door.emptied(), self.rt().sleep(patience)).await {
+        if let Either::Right(()) = race(admission.emptied(), self.rt().sleep(patience)).await {
             let inflight = self.inflight();
-            door.open();
+            admission.open();
             return Err(LiveError::TimedOut { inflight, waited: patience });
         }
         Ok(())
     }
 
     /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom; also while
-    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind back.
+    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind
+    /// back.
     ///
     /// # Errors
     /// The first failure.
     pub async fn flush_all(&self) -> Result<(), FlushError> {
-        // It passes the door, which holds all others back until then.
+        // It passes admission, which holds all others back until then.
         self.opened().await;
         let mut first = Ok(());
         for ends in self.ends() {

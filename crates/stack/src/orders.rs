@@ -22,8 +22,8 @@ pub enum LayerOrderError {
 }
 
 impl Stack {
-    /// Asks the layer `name` for what `words` say, in words of its kind, and waits for the answer, which is JSON. As long as
-    /// a change of the stack or a freeze lasts, it waits for that first.
+    /// Asks the layer `name` for what `words` say, in words of its kind, and waits for the answer, which is JSON. As
+    /// long as a change of the stack or a freeze lasts, it waits for that first.
     ///
     /// # Errors
     /// [`LayerOrderError`].
@@ -47,12 +47,12 @@ pub(crate) struct Inside<'a>(&'a Stack);
 
 impl<'a> Inside<'a> {
     pub async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
-        stack.shared.door.enter_job().await.then_some(Inside(stack))
+        stack.shared.admission.enter_job().await.then_some(Inside(stack))
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.shared.door.leave_job();
+        self.0.shared.admission.leave_job();
     }
 }

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 /// Which duplicates are shared.
 ///
-/// Linux shares base pages only: on this machine an equal huge page has no use, and `SameType` shares what is in base pages
-/// anyway.
+/// Linux shares base pages only: on this machine an equal huge page has no use, and `SameType` shares what is in base
+/// pages anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharingPolicy {

@@ -1,4 +1,4 @@
-//! The door of a stack: lets requests of clients in by class, or holds them while the stack is drained for a change.
+//! Admission to a stack: lets requests of clients in by class, or holds them while the stack is drained for a change.
 
 use std::cell::Cell;
 
@@ -34,7 +34,7 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Lets a request in now, if the door is open and the class has a credit.
+    /// Lets a request in now, if admission is open and the class has a credit.
     #[inline]
     pub fn try_enter(&self, class: Class) -> bool {
         let is_in = !self.closed.get() && self.admitted[class as usize].try_take(1);
@@ -111,7 +111,7 @@ impl Admission {
         self.open();
     }
 
-    /// Waits until the layers are opened, or the door is closed for good.
+    /// Waits until the layers are opened, or admission is closed for good.
     pub async fn opened(&self) {
         self.changed.wait_until(|| !self.opening.get() || self.ended.get()).await;
     }

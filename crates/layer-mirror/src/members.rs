@@ -16,20 +16,20 @@ pub enum State {
 /// One member.
 pub struct Member {
     /// Its number in the set; none for one that held something else.
-    pub member: Option<u16>,
+    pub number: Option<u16>,
     state: Cell<State>,
     /// Where its last read or write ended: the estimate of its head.
     head: Cell<u64>,
 }
 
 /// All members, by lower device.
-pub struct Halves(Vec<Member>);
+pub struct Members(Vec<Member>);
 
-impl Halves {
+impl Members {
     /// From numbers and states.
-    pub fn new(halves: impl IntoIterator<Item = (Option<u16>, State)>) -> Halves {
-        let half = |(member, state)| Member { member, state: Cell::new(state), head: Cell::new(0) };
-        Halves(halves.into_iter().map(half).collect())
+    pub fn new(members: impl IntoIterator<Item = (Option<u16>, State)>) -> Members {
+        let member = |(number, state)| Member { number, state: Cell::new(state), head: Cell::new(0) };
+        Members(members.into_iter().map(member).collect())
     }
 
     /// Member at lower device `lower`.

@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: u64 = 4096;
 
 /// How clients reach exports.
 #[derive(clap::Args)]
-pub struct Doors {
+pub struct Listeners {
     /// TLS for NBD clients: not at all, for clients that ask, or for all
     #[arg(long, value_enum, default_value = "off")]
     tls: Tls,
@@ -31,8 +31,8 @@ pub struct Doors {
     /// Inside TLS serve only clients with a certificate signed by one of these, in PEM form
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
-    /// Of those clients serve only the ones whose certificate has this subject, such as CN=backup,O=Acme; may be given several
-    /// times
+    /// Of those clients serve only the ones whose certificate has this subject, such as CN=backup,O=Acme; may be given
+    /// several times
     #[arg(long, value_name = "NAME", requires = "tls_client_ca", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     tls_subject: Vec<String>,
     /// Connections of NBD clients at one address; beyond it the longest idle one ends
@@ -83,7 +83,7 @@ enum TlsFileError {
     Key(String, String),
 }
 
-impl Doors {
+impl Listeners {
     /// Bounds and permissions of NBD clients.
     pub fn nbd(&self) -> esker_front_nbd::server::Config {
         esker_front_nbd::server::Config {

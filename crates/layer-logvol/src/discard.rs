@@ -19,7 +19,7 @@ const QUIET: Nanos = Nanos::millis(100);
 const AT_ONCE: u64 = 64 << 20;
 
 /// Gives back what is free whenever no client writes, until the volume leaves its stack.
-pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
+pub(crate) async fn erase_on(volume: Rc<Volume>, handle: LayerHandle) {
     let due = || (volume.may_erase() > 0).then(|| (Nanos(QUIET.0.saturating_sub(volume.quiet_for().0)), ()));
     let work = async |job: WorkPermit, ()| {
         // A request may have written during the pause.
@@ -28,12 +28,12 @@ pub(crate) async fn erase_on(volume: Rc<Volume>, station: LayerHandle) {
         }
         Then::Again
     };
-    volume.erasures.run((volume.rt(), Some(&volume.latch)), &station, due, work).await;
+    volume.erasures.run((volume.rt(), Some(&volume.latch)), &handle, due, work).await;
 }
 
 impl Volume {
-    /// Segments that may be given back now without taking what writers may still need; none if the device below takes no
-    /// discards.
+    /// Segments that may be given back now without taking what writers may still need; none if the device below takes
+    /// no discards.
     fn may_erase(&self) -> u64 {
         if !self.config.discards {
             return 0;
@@ -43,8 +43,8 @@ impl Volume {
         spare.min((AT_ONCE / self.geometry.segment_bytes()).max(1)).min(segments.unerased())
     }
 
-    /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them would be
-    /// discarded too.
+    /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them
+    /// would be discarded too.
     pub(crate) async fn erase_some(&self, store: &DeviceStore) {
         self.erase_run(store, || self.may_erase()).await;
         self.shortage.relieve();

@@ -15,7 +15,7 @@ use crate::trace_files;
 
 /// How traces are read.
 #[derive(clap::Args)]
-pub struct Reading {
+pub struct TraceInput {
     #[arg(long, value_name = "FORMAT", help = from_help())]
     from: Option<Format>,
     /// Only requests from this time of the trace on; a trace in format ebt is sought by its index
@@ -78,9 +78,9 @@ struct Cut {
     used: &'static str,
 }
 
-impl Reading {
-    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much was
-    /// read.
+impl TraceInput {
+    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much
+    /// was read.
     ///
     /// # Errors
     /// If it cannot be opened, or is no trace.

@@ -55,7 +55,7 @@ pub struct Row {
     /// Its kind; empty for exports.
     pub kind: String,
     /// What came by, unless it is not measured.
-    pub flow: Option<Flow>,
+    pub flow: Option<Rates>,
     /// Power in watts, if it is a model.
     pub power_w: Option<f64>,
     /// Energy in joules since the start, if it is a model.
@@ -70,7 +70,7 @@ pub struct Row {
 
 /// What came by one place in the interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Flow {
+pub struct Rates {
     /// Requests answered a second.
     pub ops_s: f64,
     /// Reads of them.
@@ -149,7 +149,7 @@ fn exports(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
         }
         let old = before.and_then(|b| b.exports.iter().find(|e| e.name == export.name));
         rows.push(Row {
-            flow: Some(flow(old.map(|old| &old.load), &export.load, span)),
+            flow: Some(rates(old.map(|old| &old.load), &export.load, span)),
             ..row(What::Export, &export.name, "")
         });
     }
@@ -169,7 +169,7 @@ fn parts(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
         for end in &part.ends {
             let old = old.and_then(|old| old.ends.iter().find(|e| e.name == end.name)?.load.as_ref());
             // Without an earlier reading of a meter that was put in since, its rates are not known yet.
-            let flow = end.load.as_ref().map(|load| flow(old, load, span));
+            let flow = end.load.as_ref().map(|load| rates(old, load, span));
             let what = if part.on.is_empty() { What::Device } else { What::Layer };
             rows.push(Row { flow, ..row(what, &end.name, &part.kind) });
         }
@@ -195,9 +195,9 @@ fn rate(amount: f64, span: f64) -> f64 {
     if span > 0.0 { amount.max(0.0) / span } else { 0.0 }
 }
 
-fn flow(old: Option<&Load>, now: &Load, span: f64) -> Flow {
+fn rates(old: Option<&Load>, now: &Load, span: f64) -> Rates {
     let changes = now.ops.iter().map(|op| change(old.and_then(|old| old.op(&op.op)), op));
-    let mut flow = Flow { queue: now.in_flight, ..Flow::default() };
+    let mut flow = Rates { queue: now.in_flight, ..Rates::default() };
     let mut latency: Vec<(u64, u64)> = Vec::new();
     for op in changes {
         let per_s = |amount: u64| rate(amount as f64, span);
