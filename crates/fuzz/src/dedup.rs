@@ -104,7 +104,7 @@ fn checked(media: &Media) -> Option<Verdict> {
     check::check(&mut read, true).ok()
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let volume = |settles: bool| {
         let media = Media::new(SIZE);
         on(&media, async move |volume| {
@@ -150,7 +150,7 @@ fn resealed(input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let as_it_is = try_medium(input)?;
     Ok(try_medium(&resealed(input))? || as_it_is)
 }

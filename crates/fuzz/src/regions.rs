@@ -42,7 +42,7 @@ async fn held(io: &Io, limits: &esker_block::Limits) -> Result<Vec<(String, Vec<
     Ok(held)
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let (sim, io, media) = open(&[]);
     let limits = MemoryDevice::over(&sim.rt(), media.clone(), 512, Defer::Never).limits().clone();
     sim.block_on(async move {
@@ -56,7 +56,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     vec![media.bytes(range())]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let (sim, io, media) = open(input);
     let limits = MemoryDevice::over(&sim.rt(), media, 512, Defer::Never).limits().clone();
     sim.block_on(async move {

@@ -49,7 +49,7 @@ async fn open(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Rc<Volume>,
     Volume::open(config, rt, io.pool(), io.below().clone()).await.map_err(|e| e.to_string())
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let media = medium(&[]);
     on(&media, async |rt, io, limits| {
         let volume = open(&rt, &io, &limits).await.expect("a blank medium becomes a volume");
@@ -108,7 +108,7 @@ fn try_named(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let as_it_is = try_medium(input)?;
     let mut mended = input.to_vec();
     mend(&mut mended);

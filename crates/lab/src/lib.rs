@@ -8,6 +8,7 @@
 //! `esker-lab-kit`'s.
 
 #![forbid(unsafe_code)]
+#![allow(unreachable_pub, reason = "experiments are moving to tables")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
