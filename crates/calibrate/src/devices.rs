@@ -37,7 +37,7 @@ pub struct RawDevice {
 }
 
 /// One device.
-pub struct DeviceBench {
+pub(crate) struct DeviceBench {
     kind: &'static str,
     /// If it stands for no other device of its kind.
     path: Option<String>,
@@ -67,7 +67,7 @@ struct Sample {
 }
 
 /// The devices that answer at once, a file if there is a place for one, and block devices.
-pub fn all(file: Option<&str>, raw: &[RawDevice]) -> Vec<DeviceBench> {
+pub(crate) fn all(file: Option<&str>, raw: &[RawDevice]) -> Vec<DeviceBench> {
     let mut all = vec![on_cpu("null", GIB, &[LENS[0], LENS[2]])];
     all.extend(MEMORY_SIZES.map(|size| on_cpu("memory", size, &LENS)));
     all.extend(file.map(in_file));
@@ -127,7 +127,7 @@ fn rows(lens: &[u64], depths: &[u32], batch: u64) -> Vec<Row> {
 
 impl DeviceBench {
     /// Steps of a round.
-    pub fn steps(&self) -> usize {
+    pub(crate) fn steps(&self) -> usize {
         self.rows.len()
     }
 
@@ -135,7 +135,7 @@ impl DeviceBench {
     ///
     /// # Errors
     /// What cannot be built or played.
-    pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+    pub(crate) fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let bench = Bench::new(self.devices.clone(), round.seed)?;
         (self.size, self.block) = (bench.size(), bench.block());
         if !(self.keeps && self.filled) {
@@ -160,7 +160,7 @@ impl DeviceBench {
     }
 
     /// Whether it answers at once.
-    pub fn is_on_cpu(&self) -> bool {
+    pub(crate) fn is_on_cpu(&self) -> bool {
         self.on_cpu
     }
 
@@ -171,7 +171,7 @@ impl DeviceBench {
     }
 
     /// Over all rounds.
-    pub fn times(&self) -> DeviceTimes {
+    pub(crate) fn times(&self) -> DeviceTimes {
         DeviceTimes {
             kind: self.kind.to_string(),
             path: self.path.clone(),

@@ -27,7 +27,7 @@ const SIZE: u64 = 32 * MIB;
 const GIVEN: &[(&str, &[(&str, &str)])] = &[("rate", &[("iops", "1000000000")]), ("stripe", &[("chunk", "64KiB")])];
 
 /// One layer, measured against the same stack without it.
-pub struct LayerBench {
+pub(crate) struct LayerBench {
     kind: &'static Kind,
     copies: usize,
     /// By length: what one copy cost in each round, in nanoseconds.
@@ -35,7 +35,7 @@ pub struct LayerBench {
 }
 
 /// All layers that can be measured, and why the others cannot.
-pub fn all() -> (Vec<LayerBench>, Vec<Skipped>) {
+pub(crate) fn all() -> (Vec<LayerBench>, Vec<Skipped>) {
     let (mut benches, mut skipped) = (Vec::new(), Vec::new());
     for kind in esker_kinds::ALL.iter().copied().filter(|kind| matches!(kind.build, Build::Layer(_))) {
         match copies(kind) {
@@ -92,7 +92,7 @@ fn devices(kind: &Kind, copies: usize) -> Vec<DeviceSpec> {
 
 impl LayerBench {
     /// The kind.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.kind.name
     }
 
@@ -100,7 +100,7 @@ impl LayerBench {
     ///
     /// # Errors
     /// What cannot be built or played.
-    pub fn round(&mut self, seed: u64) -> Result<(), PredictError> {
+    pub(crate) fn round(&mut self, seed: u64) -> Result<(), PredictError> {
         let without = Bench::new(devices(self.kind, 0), seed)?;
         let with = Bench::new(devices(self.kind, self.copies), seed)?;
         without.fill()?;
@@ -119,7 +119,7 @@ impl LayerBench {
     }
 
     /// The median over the rounds.
-    pub fn cost(&self) -> KindCost {
+    pub(crate) fn cost(&self) -> KindCost {
         let [short, long] = &self.costs;
         let middle = |costs: &[f64]| median(costs.iter().copied());
         let spread = |costs: &[f64]| {

@@ -9,7 +9,7 @@ use esker_trace_block::{Op, Record};
 
 /// The order of operations.
 #[derive(Clone, Copy)]
-pub enum Ops {
+pub(crate) enum Ops {
     /// Always the same.
     Only(Op),
     /// One after the other, again and again.
@@ -20,7 +20,7 @@ pub enum Ops {
 
 /// What to ask for.
 #[derive(Clone, Copy)]
-pub struct Requests {
+pub(crate) struct Requests {
     /// What is asked.
     pub ops: Ops,
     /// Bytes of each.
@@ -32,7 +32,7 @@ pub struct Requests {
 }
 
 /// A leaf below the volume, or the volume itself.
-pub fn device(name: &str, kind: &str, on: &[&str], args: &[(&str, &str)]) -> DeviceSpec {
+pub(crate) fn device(name: &str, kind: &str, on: &[&str], args: &[(&str, &str)]) -> DeviceSpec {
     let args = args.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
     DeviceSpec::new(
         name,
@@ -48,7 +48,7 @@ impl Requests {
     ///
     /// # Errors
     /// See [`Bench::take`].
-    pub fn take(self, bench: &Bench, size: u64, seed: u64) -> Result<Taken, PredictError> {
+    pub(crate) fn take(self, bench: &Bench, size: u64, seed: u64) -> Result<Taken, PredictError> {
         bench.take(records(self, size, seed), self.depth)
     }
 }

@@ -4,7 +4,7 @@ use crate::TRIES;
 
 /// One round of a calibration.
 #[derive(Clone, Copy)]
-pub struct Round {
+pub(crate) struct Round {
     /// Decides all that is drawn in it.
     pub seed: u64,
     /// Counts what of the CPU others got, in any unit.
@@ -16,7 +16,7 @@ impl Round {
     ///
     /// # Errors
     /// The first one of `take`.
-    pub fn sample<T, E>(&self, take: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    pub(crate) fn sample<T, E>(&self, take: impl FnMut() -> Result<T, E>) -> Result<T, E> {
         undisturbed(TRIES, self.taken_away, take)
     }
 }

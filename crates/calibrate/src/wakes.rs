@@ -19,17 +19,17 @@ const UP_TO: [Nanos; 5] =
 
 /// The lateness of each round, by row of [`UP_TO`].
 #[derive(Default)]
-pub struct WakeBench(Vec<Vec<Latencies>>);
+pub(crate) struct WakeBench(Vec<Vec<Latencies>>);
 
 impl WakeBench {
     /// Steps of a round.
-    pub const STEPS: usize = WAITS.len();
+    pub(crate) const STEPS: usize = WAITS.len();
 
     /// Waits once more; each step is told to `watch` before.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
+    pub(crate) fn round(&mut self, round: Round, watch: &mut dyn FnMut(&str)) -> Result<(), PredictError> {
         let world = Reactor::new(RealConfig::seeded(round.seed))?;
         // As models do, which these are for.
         world.rt().use_precise_timers();
@@ -47,7 +47,7 @@ impl WakeBench {
     }
 
     /// Over all rounds.
-    pub fn wakes(&self) -> Vec<Wake> {
+    pub(crate) fn wakes(&self) -> Vec<Wake> {
         let row =
             |at: usize| Wake { span_ns: UP_TO[at].0 / 2, late_ns: pooled_groups(self.0.iter().map(|rows| &rows[at])) };
         (0..UP_TO.len()).map(row).collect()

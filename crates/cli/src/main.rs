@@ -10,6 +10,7 @@
 //! [`volumes`] what the verbs of those managers share.
 
 #![forbid(unsafe_code)]
+#![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

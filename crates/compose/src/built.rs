@@ -120,7 +120,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub fn of(built: &Built) -> Draft {
+    pub(crate) fn of(built: &Built) -> Draft {
         let users = users(built);
         let volumes = volumes(built, &users);
         let volume =

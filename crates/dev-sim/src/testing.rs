@@ -16,12 +16,12 @@ use crate::media::Media;
 use crate::{Content, Setup};
 
 /// One world's settings.
-pub fn seeded(seed: u64) -> SimConfig {
+pub(crate) fn seeded(seed: u64) -> SimConfig {
     SimConfig { seed, cpus: 1 }
 }
 
 /// A device of `kind`, built as a stack would.
-pub fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dyn Device>, KindError> {
+pub(crate) fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dyn Device>, KindError> {
     let given: BTreeMap<String, String> = args.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let args = Args::read(kind, &given)?;
     let Build::Device(build) = kind.build else { panic!("{} is a device", kind.name) };
@@ -37,24 +37,24 @@ pub fn build(rt: &Rt, kind: &Kind, args: &[(&str, &str)]) -> Result<Rc<dyn Devic
 }
 
 /// A described read.
-pub fn read(at: u64, len: u64) -> Bio {
+pub(crate) fn read(at: u64, len: u64) -> Bio {
     Bio::read(at, Buf::described(len as usize, 0))
 }
 
 /// A described write.
-pub fn write(at: u64, len: u64, seed: u64) -> Bio {
+pub(crate) fn write(at: u64, len: u64, seed: u64) -> Bio {
     Bio::write(at, Buf::described(len as usize, seed))
 }
 
 /// Submits one request and returns how long it took.
-pub async fn timed(rt: &Rt, device: &dyn Device, bio: Bio) -> Nanos {
+pub(crate) async fn timed(rt: &Rt, device: &dyn Device, bio: Bio) -> Nanos {
     let start = rt.now();
     device.submit(bio).await.result.expect("the request is valid");
     rt.now().since(start)
 }
 
 /// Keeps `depth` requests in flight until `count` are done, and returns how long that took.
-pub async fn flood(
+pub(crate) async fn flood(
     rt: &Rt,
     device: Rc<dyn Device>,
     depth: u64,
@@ -81,12 +81,12 @@ pub async fn flood(
 }
 
 /// The value of a statistic.
-pub fn stat(device: &dyn Device, name: &str) -> f64 {
+pub(crate) fn stat(device: &dyn Device, name: &str) -> f64 {
     device.stats().iter().find(|s| s.name == name).expect("the statistic exists").value
 }
 
 /// Builds the device under test with its content on given media: `check_power_cut` needs to keep them.
-pub type WithSetup = fn(&Rt, Setup) -> Rc<dyn Device>;
+pub(crate) type WithSetup = fn(&Rt, Setup) -> Rc<dyn Device>;
 
 /// Writes `old` everywhere, flushes, overwrites with `new`, kills the world and cuts the power. Returns what is left.
 fn media_after_a_cut(make: WithSetup, cache: bool, flushed: bool, seed: u64) -> Vec<u8> {
@@ -110,7 +110,7 @@ fn media_after_a_cut(make: WithSetup, cache: bool, flushed: bool, seed: u64) -> 
 }
 
 /// A power cut loses part of what was not flushed, whole blocks of it, and nothing else.
-pub fn check_power_cut(make: WithSetup) {
+pub(crate) fn check_power_cut(make: WithSetup) {
     let of = |seed| Buf::described(64 * KIB as usize, seed).to_vec();
     let (old, new) = (of(1), of(2));
     let mut torn = 0;
@@ -126,7 +126,7 @@ pub fn check_power_cut(make: WithSetup) {
 }
 
 /// Blocks are 4 KiB unless told otherwise, and the size is a multiple of them.
-pub fn check_blocks(kind: &Kind) {
+pub(crate) fn check_blocks(kind: &Kind) {
     let sim = Sim::new(seeded(1));
     for (args, block) in [(&[][..], 4096), (&[("block", "512")], 512)] {
         let limits = build(&sim.rt(), kind, args).unwrap().limits().clone();
@@ -135,7 +135,7 @@ pub fn check_blocks(kind: &Kind) {
 }
 
 /// Energy is active power over the span of each of some requests and idle power over the rest.
-pub fn check_energy(kind: &'static Kind, bio: fn(u64) -> Bio) {
+pub(crate) fn check_energy(kind: &'static Kind, bio: fn(u64) -> Bio) {
     let (usage, busy, total) = twice(seeded(1), move |rt| async move {
         let args = [("active_w", "9"), ("idle_w", "4"), ("price_usd", "77"), ("cache", "off")];
         let device = build(&rt, kind, &args).unwrap();
@@ -151,7 +151,7 @@ pub fn check_energy(kind: &'static Kind, bio: fn(u64) -> Bio) {
 }
 
 /// Arguments that do not fit are refused with an error that holds these words.
-pub fn check_refusals(kind: &Kind, refused: &[(&str, &str, &str)]) {
+pub(crate) fn check_refusals(kind: &Kind, refused: &[(&str, &str, &str)]) {
     let sim = Sim::new(seeded(1));
     for (name, value, words) in refused {
         let error = build(&sim.rt(), kind, &[(name, value)]).err().unwrap().to_string();
@@ -160,7 +160,7 @@ pub fn check_refusals(kind: &Kind, refused: &[(&str, &str, &str)]) {
 }
 
 /// In the real world, a read is not answered before `least` has passed.
-pub fn check_no_early_answer(kind: &'static Kind, args: &'static [(&str, &str)], least: Nanos) {
+pub(crate) fn check_no_early_answer(kind: &'static Kind, args: &'static [(&str, &str)], least: Nanos) {
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let rt = reactor.rt();
     let took = reactor.block_on(async move {

@@ -22,7 +22,7 @@ pub(crate) struct Unsettled {
 
 impl Unsettled {
     /// Adds a write that the medium holds at `stable`, if that is known.
-    pub fn add(&mut self, stable: Option<Time>, written: Written) {
+    pub(crate) fn add(&mut self, stable: Option<Time>, written: Written) {
         match stable {
             Some(end) => self.ends.push(ending(end, written)),
             None => self.open.push_back(written),
@@ -30,14 +30,14 @@ impl Unsettled {
     }
 
     /// Says that the medium holds at `end` the writes for which no instant was known.
-    pub fn close(&mut self, end: Time) {
+    pub(crate) fn close(&mut self, end: Time) {
         self.before += self.open.len() as u64;
         self.ends.extend(self.open.drain(..).map(|written| ending(end, written)));
     }
 
     /// Settles the writes that the medium holds by `now`.
     #[inline]
-    pub fn settle_ended(&mut self, now: Time, content: &Content) {
+    pub(crate) fn settle_ended(&mut self, now: Time, content: &Content) {
         while let Some(Reverse((end, number, start, len))) = self.ends.peek().copied()
             && end <= now
         {
@@ -49,12 +49,12 @@ impl Unsettled {
     }
 
     /// The writes so far for which no instant is known, for [`Unsettled::settle_to`].
-    pub fn mark(&self) -> u64 {
+    pub(crate) fn mark(&self) -> u64 {
         self.before + self.open.len() as u64
     }
 
     /// Settles the writes up to a mark. Another call may have settled some of them meanwhile.
-    pub fn settle_to(&mut self, mark: u64, content: &Content) {
+    pub(crate) fn settle_to(&mut self, mark: u64, content: &Content) {
         let count = mark.saturating_sub(self.before);
         self.before += count;
         self.open.drain(..count as usize).for_each(|(range, write)| content.mark_stable(range, write));

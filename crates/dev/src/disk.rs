@@ -68,7 +68,7 @@ pub(crate) struct Came {
 
 impl Came {
     /// The medium that the argument `path` names was there.
-    pub fn found(make: &Make<'_>) -> Came {
+    pub(crate) fn found(make: &Make<'_>) -> Came {
         Came { path: PathBuf::from(make.args.text("path")), made: false, always: false }
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn limits(size: u64, block: u32, read_only: bool) -> Limits {
 }
 
 impl Disk {
-    pub fn new(rt: &Rt, pool: &Pool, opened: Opened, origin: Came) -> Disk {
+    pub(crate) fn new(rt: &Rt, pool: &Pool, opened: Opened, origin: Came) -> Disk {
         let (size, latch) = (Cell::new(opened.limits.size), Latch::new(&opened.name));
         let shared = Rc::new_cyclic(|me| Shared {
             rt: rt.clone(),

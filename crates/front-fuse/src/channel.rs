@@ -41,12 +41,12 @@ pub(crate) struct Reader {
 impl Channel {
     /// # Errors
     /// In virtual time, where there is no kernel.
-    pub fn new(rt: &Rt, fd: OwnedFd) -> io::Result<Channel> {
+    pub(crate) fn new(rt: &Rt, fd: OwnedFd) -> io::Result<Channel> {
         Ok(Channel { rt: rt.clone(), kernel: rt.kernel()?, fd: Arc::new(fd) })
     }
 
     /// Sends one answer. An answer without a waiting caller is no failure.
-    pub async fn answer(&self, parts: Parts) {
+    pub(crate) async fn answer(&self, parts: Parts) {
         let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts }).await;
         match sent.and_then(|outcome| outcome.result) {
             Ok(_) => {}
@@ -58,7 +58,7 @@ impl Channel {
 
 impl Reader {
     /// `write_max`: the largest payload, in bytes.
-    pub fn new(channel: Channel, pool: &Pool, write_max: usize) -> Reader {
+    pub(crate) fn new(channel: Channel, pool: &Pool, write_max: usize) -> Reader {
         Reader { channel, pool: pool.clone(), write_max, parts: Parts::new() }
     }
 
@@ -66,7 +66,7 @@ impl Reader {
     ///
     /// # Errors
     /// The kernel's, or a message that is no request.
-    pub async fn next(&mut self) -> io::Result<Option<Message>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Message>> {
         loop {
             self.refill();
             let parts = std::mem::take(&mut self.parts);

@@ -43,7 +43,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub fn new(rt: &Rt, pool: &Pool, channel: Channel, volumes: Vec<Rc<Volume>>) -> Session {
+    pub(crate) fn new(rt: &Rt, pool: &Pool, channel: Channel, volumes: Vec<Rc<Volume>>) -> Session {
         let entry =
             |v: &Rc<Volume>| Entry { name: v.name.clone(), size: Cell::new(v.size()), read_only: v.is_read_only() };
         let discard = volumes.iter().map(|volume| volume.discard()).max().unwrap_or(PAGE);
@@ -52,18 +52,18 @@ impl Session {
     }
 
     /// Largest payload of one request in bytes, whole pages.
-    pub fn transfer_max(volumes: &[Rc<Volume>]) -> u32 {
+    pub(crate) fn transfer_max(volumes: &[Rc<Volume>]) -> u32 {
         let least = volumes.iter().map(|volume| volume.transfer_max()).min().unwrap_or(TRANSFER_MAX);
         least.min(TRANSFER_MAX) / PAGE * PAGE
     }
 
     /// Tells the kernel, when it asks, that the file of a volume, by its place, has the size of its device.
-    pub fn resized(&self, file: usize) {
+    pub(crate) fn resized(&self, file: usize) {
         self.tree.resize(file, self.volumes[file].size());
     }
 
     /// Answers until the file system is unmounted or the kernel ends it.
-    pub async fn serve(self: Rc<Self>) {
+    pub(crate) async fn serve(self: Rc<Self>) {
         let mut reader = Reader::new(self.channel.clone(), &self.pool, Session::transfer_max(&self.volumes) as usize);
         loop {
             match reader.next().await {

@@ -30,28 +30,28 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub fn new(entries: Vec<Entry>, discard: u32) -> Tree {
+    pub(crate) fn new(entries: Vec<Entry>, discard: u32) -> Tree {
         Tree { entries, discard }
     }
 
     /// The file behind a node, by its place.
-    pub fn file(&self, node: u64) -> Option<usize> {
+    pub(crate) fn file(&self, node: u64) -> Option<usize> {
         let index = usize::try_from(node.checked_sub(FIRST)?).ok()?;
         (index < self.entries.len()).then_some(index)
     }
 
     /// A file, by its place, has so many bytes now. The kernel learns it when it asks again.
-    pub fn resize(&self, file: usize, bytes: u64) {
+    pub(crate) fn resize(&self, file: usize, bytes: u64) {
         self.entries[file].size.set(bytes);
     }
 
-    pub fn lookup(&self, name: &[u8]) -> Option<EntryOut> {
+    pub(crate) fn lookup(&self, name: &[u8]) -> Option<EntryOut> {
         let index = self.entries.iter().position(|entry| entry.name.as_bytes() == name)?;
         let node = FIRST + index as u64;
         Some(EntryOut { node, entry_valid: VALID_S, attr_valid: VALID_S, attr: self.attr(node)?, ..EntryOut::zero() })
     }
 
-    pub fn attributes(&self, node: u64) -> Option<AttrOut> {
+    pub(crate) fn attributes(&self, node: u64) -> Option<AttrOut> {
         Some(AttrOut { valid: VALID_S, attr: self.attr(node)?, ..AttrOut::zero() })
     }
 
@@ -66,13 +66,13 @@ impl Tree {
     }
 
     /// All names with their attributes, in the order of a listing.
-    pub fn list(&self) -> impl Iterator<Item = (&str, Attr)> {
+    pub(crate) fn list(&self) -> impl Iterator<Item = (&str, Attr)> {
         let nodes = [ROOT, ROOT].into_iter().chain(FIRST..);
         let names = [".", ".."].into_iter().chain(self.entries.iter().map(|entry| entry.name.as_str()));
         names.zip(nodes).filter_map(|(name, node)| Some((name, self.attr(node)?)))
     }
 
-    pub fn statfs(&self) -> Statfs {
+    pub(crate) fn statfs(&self) -> Statfs {
         let bytes: u64 = self.entries.iter().map(|entry| entry.size.get()).sum();
         let (bsize, files) = (self.discard, self.entries.len() as u64);
         Statfs { blocks: bytes / u64::from(bsize), files, bsize, frsize: bsize, namelen: 255, ..Statfs::zero() }

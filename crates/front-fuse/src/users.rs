@@ -33,7 +33,7 @@ struct Loop {
 }
 
 impl Machine {
-    pub fn look() -> Machine {
+    pub(crate) fn look() -> Machine {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Machine {
             loops: loops(Path::new("/sys/block")),
@@ -43,13 +43,13 @@ impl Machine {
     }
 
     /// The loop devices over files in `dir`.
-    pub fn over(&self, dir: &Path) -> Vec<PathBuf> {
+    pub(crate) fn over(&self, dir: &Path) -> Vec<PathBuf> {
         let over = self.loops.iter().filter(|device| device.file.starts_with(dir));
         over.map(|device| Path::new("/dev").join(&device.name)).collect()
     }
 
     /// The users of a device or one of its partitions, in words.
-    pub fn users(&self, device: &Path) -> Vec<String> {
+    pub(crate) fn users(&self, device: &Path) -> Vec<String> {
         let name = device.to_string_lossy();
         // Where a name ends with a number, that of a partition is told apart by a letter.
         let mark = if name.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };

@@ -27,7 +27,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    pub fn new(rt: &Rt, pool: &Pool, name: &str, device: Rc<dyn Device>) -> Volume {
+    pub(crate) fn new(rt: &Rt, pool: &Pool, name: &str, device: Rc<dyn Device>) -> Volume {
         Volume {
             name: name.to_string(),
             device,
@@ -39,23 +39,23 @@ impl Volume {
         }
     }
 
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.device.size()
     }
 
-    pub fn block(&self) -> u32 {
+    pub(crate) fn block(&self) -> u32 {
         self.device.limits().block
     }
 
-    pub fn discard(&self) -> u32 {
+    pub(crate) fn discard(&self) -> u32 {
         self.device.limits().discard.max(self.block())
     }
 
-    pub fn transfer_max(&self) -> u32 {
+    pub(crate) fn transfer_max(&self) -> u32 {
         self.device.limits().transfer_max
     }
 
-    pub fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         !self.can(OpKind::Write)
     }
 
@@ -64,7 +64,7 @@ impl Volume {
     }
 
     /// The bytes of a range as far as the file has them. Ranges that are not whole blocks are read as whole ones.
-    pub async fn read(&self, offset: u64, size: u32, tag: Tag) -> Result<Parts, Errno> {
+    pub(crate) async fn read(&self, offset: u64, size: u32, tag: Tag) -> Result<Parts, Errno> {
         let len = u64::from(size).min(self.size().saturating_sub(offset));
         let asked = ByteRange::new(offset, len).ok_or(Errno::INVAL)?;
         if asked.is_empty() {
@@ -83,20 +83,20 @@ impl Volume {
         Ok(buf.into_parts())
     }
 
-    pub async fn write(&self, offset: u64, payload: Parts, tag: Tag) -> Result<(), Errno> {
+    pub(crate) async fn write(&self, offset: u64, payload: Parts, tag: Tag) -> Result<(), Errno> {
         let buf = Buf::from_parts(payload);
         self.whole_blocks(offset, buf.len() as u64)?;
         self.submit("write", Bio::write(offset, buf), tag).await.map(drop)
     }
 
-    pub async fn flush(&self, tag: Tag) -> Result<(), Errno> {
+    pub(crate) async fn flush(&self, tag: Tag) -> Result<(), Errno> {
         self.submit("flush", Bio::flush(), tag).await.map(drop)
     }
 
     /// `fallocate`. A punched hole must read as zeroes, so that it is more than the hint that `Discard` is: it becomes
     /// a `Zero` that may give the space back. Where the device takes no discards, or would write the zeroes out, the
     /// kernel is told that it cannot be done and falls back by itself: a hint is not worth writing a whole device.
-    pub async fn allocate(&self, mode: u32, offset: u64, len: u64, tag: Tag) -> Result<(), Errno> {
+    pub(crate) async fn allocate(&self, mode: u32, offset: u64, len: u64, tag: Tag) -> Result<(), Errno> {
         let zeroes = self.device.limits().support(OpKind::Zero) == Support::Native;
         let no_unmap = match mode & !KEEP_SIZE {
             PUNCH_HOLE if zeroes && self.can(OpKind::Discard) => false,
@@ -111,7 +111,7 @@ impl Volume {
 
     /// Makes `to` read as `from` does, and tells what was changed. `OPNOTSUPP` where the device cannot: then the kernel
     /// copies bytes.
-    pub async fn clone_range(&self, from: u64, to: u64, len: u64, tag: Tag) -> Result<ByteRange, Errno> {
+    pub(crate) async fn clone_range(&self, from: u64, to: u64, len: u64, tag: Tag) -> Result<ByteRange, Errno> {
         let (Ok(src), Ok(dst)) = (self.whole_blocks(from, len), self.whole_blocks(to, len)) else {
             return Err(Errno::OPNOTSUPP);
         };

@@ -58,7 +58,7 @@ fn add(counter: &Cell<u64>, more: u64) {
 }
 
 impl Account {
-    pub fn new(number: u64, peer: String, since: Time) -> Account {
+    pub(crate) fn new(number: u64, peer: String, since: Time) -> Account {
         Account {
             number,
             peer,
@@ -77,7 +77,7 @@ impl Account {
     }
 
     /// A request begins; [`Account::answered`] ends it.
-    pub fn asked(&self, request: &Request) {
+    pub(crate) fn asked(&self, request: &Request) {
         add(&self.requests, 1);
         match &request.op {
             Op::Read { range, .. } => add(&self.read_bytes, range.len()),
@@ -86,25 +86,25 @@ impl Account {
         }
     }
 
-    pub fn answered(&self) {
+    pub(crate) fn answered(&self) {
         add(&self.answered, 1);
     }
 
     /// For how long no byte has moved; none while a request has no answer.
-    pub fn idle(&self, now: Time) -> Option<Nanos> {
+    pub(crate) fn idle(&self, now: Time) -> Option<Nanos> {
         (self.requests.get() == self.answered.get()).then(|| now.since(self.moved.get()))
     }
 
     /// The head of a request has come.
-    pub fn began(&self) {
+    pub(crate) fn began(&self) {
         self.has_begun.set(true);
     }
 
-    pub fn has_asked_nothing(&self) -> bool {
+    pub(crate) fn has_asked_nothing(&self) -> bool {
         !self.has_begun.get()
     }
 
-    pub fn info(&self, export: Option<String>) -> ClientInfo {
+    pub(crate) fn info(&self, export: Option<String>) -> ClientInfo {
         ClientInfo {
             number: self.number,
             peer: self.peer.clone(),

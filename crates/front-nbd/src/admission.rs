@@ -20,13 +20,13 @@ pub(crate) struct Ticket {
 }
 
 impl Limits {
-    pub fn new(requests_max: u64, payload_max: u64) -> Rc<Limits> {
+    pub(crate) fn new(requests_max: u64, payload_max: u64) -> Rc<Limits> {
         let (requests, payload) = (Credits::new(requests_max), Credits::new(payload_max));
         Rc::new(Limits { requests, requests_max, payload, payload_max })
     }
 
     /// Waits for room for one request with `payload` bytes. One larger than the bound waits for all of it.
-    pub async fn admit(self: &Rc<Self>, payload: u64) -> Ticket {
+    pub(crate) async fn admit(self: &Rc<Self>, payload: u64) -> Ticket {
         self.requests.take(1).await;
         let mut ticket = Ticket { limits: self.clone(), payload: 0 };
         let payload = payload.min(self.payload_max);
@@ -36,7 +36,7 @@ impl Limits {
     }
 
     /// Waits until nothing is under way.
-    pub async fn idle(&self) {
+    pub(crate) async fn idle(&self) {
         self.requests.take(self.requests_max).await;
         self.requests.give(self.requests_max);
     }
@@ -56,15 +56,15 @@ pub(crate) struct Gate(Credits);
 const EVERYBODY: u64 = 1 << 32;
 
 impl Gate {
-    pub fn closed() -> Gate {
+    pub(crate) fn closed() -> Gate {
         Gate(Credits::new(0))
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.0.give(EVERYBODY);
     }
 
-    pub async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         self.0.take(1).await;
     }
 }

@@ -68,7 +68,7 @@ impl Future for Waiting {
 
 impl Executor {
     /// Starts `request`.
-    pub fn start(self, request: Request, mut payload: Option<Slice>) -> Started {
+    pub(crate) fn start(self, request: Request, mut payload: Option<Slice>) -> Started {
         let Some(bio) = self.single(&request.op, &mut payload) else {
             return Started::Waits(Waiting::Several(Box::pin(async move { self.run(request, payload).await })));
         };

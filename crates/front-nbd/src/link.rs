@@ -42,23 +42,23 @@ struct Received {
 }
 
 impl Link {
-    pub fn new(stream: Stream) -> Link {
+    pub(crate) fn new(stream: Stream) -> Link {
         Link::noting(stream, || {})
     }
 
     /// The same; `moved` is called each time when bytes have moved in either direction.
-    pub fn noting(stream: Stream, moved: impl Fn() + 'static) -> Link {
+    pub(crate) fn noting(stream: Stream, moved: impl Fn() + 'static) -> Link {
         Link(Rc::new(Inner { stream, tls: OnceCell::new(), moved: Box::new(moved) }))
     }
 
     /// The certificate that the other side has shown, in DER form.
-    pub fn peer_certificate(&self) -> Option<Vec<u8>> {
+    pub(crate) fn peer_certificate(&self) -> Option<Vec<u8>> {
         let session = self.0.tls.get()?.session.borrow();
         session.peer_certificates()?.first().map(|certificate| certificate.to_vec())
     }
 
     /// Shakes hands; nothing may be sent or received meanwhile. What TLS copies is added to `copied`.
-    pub async fn secure(&self, session: Connection, copied: Rc<Cell<u64>>) -> io::Result<()> {
+    pub(crate) async fn secure(&self, session: Connection, copied: Rc<Cell<u64>>) -> io::Result<()> {
         let Inner { tls, .. } = &*self.0;
         let (session, sending) = (RefCell::new(session), Credits::new(1));
         let tls = tls.get_or_init(|| Tls { session, sending, received: RefCell::default(), copied });
@@ -74,7 +74,7 @@ impl Link {
     }
 
     /// Reads at least one byte into the parts, in order, unless the stream has ended (0 bytes).
-    pub async fn read(&self, mut parts: Parts) -> (Parts, io::Result<usize>) {
+    pub(crate) async fn read(&self, mut parts: Parts) -> (Parts, io::Result<usize>) {
         match self.0.tls.get() {
             None => {
                 let (parts, result) = self.0.stream.read(parts).await;
@@ -91,13 +91,13 @@ impl Link {
     }
 
     /// Fills all parts, which come back as they were.
-    pub async fn read_exact(&self, parts: Parts) -> io::Result<Parts> {
+    pub(crate) async fn read_exact(&self, parts: Parts) -> io::Result<Parts> {
         let all = parts.iter().map(|part| part.len).sum();
         self.read_at_least(parts, all).await.map(|(parts, _)| parts)
     }
 
     /// Fills the first `bytes_min` bytes of the parts, which come back as they were, and maybe more. Says how many.
-    pub async fn read_at_least(&self, mut parts: Parts, bytes_min: usize) -> io::Result<(Parts, usize)> {
+    pub(crate) async fn read_at_least(&self, mut parts: Parts, bytes_min: usize) -> io::Result<(Parts, usize)> {
         let Inner { stream, tls, moved } = &*self.0;
         let Some(tls) = tls.get() else { return stream.read_at_least_noting(parts, bytes_min, moved).await };
         let mut left = bytes_min;
@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// Writes all parts, in order.
-    pub async fn write_all(&self, parts: Parts) -> io::Result<()> {
+    pub(crate) async fn write_all(&self, parts: Parts) -> io::Result<()> {
         match self.0.tls.get() {
             None => self.0.stream.write_all_noting(parts, &self.0.moved).await.map(drop),
             Some(tls) => tls.write_all(&self.0, &parts).await,
@@ -124,19 +124,19 @@ impl Link {
     }
 
     /// Memory of what the other end has not taken yet.
-    pub fn untaken(&self) -> usize {
+    pub(crate) fn untaken(&self) -> usize {
         self.0.stream.untaken()
     }
 
     /// Says that nothing more is sent, where that can be said.
-    pub async fn finish(&self) -> io::Result<()> {
+    pub(crate) async fn finish(&self) -> io::Result<()> {
         let Some(tls) = self.0.tls.get() else { return Ok(()) };
         tls.session.borrow_mut().send_close_notify();
         tls.flush(&self.0).await
     }
 
     /// Ends the stream in both directions.
-    pub fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         self.0.stream.shutdown();
     }
 }

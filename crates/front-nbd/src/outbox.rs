@@ -34,7 +34,7 @@ pub(crate) struct Outbox<G> {
 impl<G: 'static> Outbox<G> {
     /// Starts the task that writes to `link`, while which the peer is waited for in `stage`. It ends after
     /// [`Outbox::close`] or the first failure, which also ends the stream, so that its reader notices.
-    pub fn start(rt: &Rt, link: Link, stage: Rc<Stage>) -> (Rc<Outbox<G>>, JoinHandle<io::Result<()>>) {
+    pub(crate) fn start(rt: &Rt, link: Link, stage: Rc<Stage>) -> (Rc<Outbox<G>>, JoinHandle<io::Result<()>>) {
         let outbox = Rc::new(Outbox {
             queue: RefCell::default(),
             changed: Notify::default(),
@@ -47,7 +47,7 @@ impl<G: 'static> Outbox<G> {
     }
 
     /// Queues a message. After a failure it is dropped: no reader is left.
-    pub fn push(&self, parts: Parts, guard: G) {
+    pub(crate) fn push(&self, parts: Parts, guard: G) {
         if !self.broken.get() {
             self.queue.borrow_mut().push_back((parts, guard));
             self.changed.notify_one();
@@ -55,12 +55,12 @@ impl<G: 'static> Outbox<G> {
     }
 
     /// Whether the reader of replies has gone.
-    pub fn is_broken(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.broken.get()
     }
 
     /// Ends the task once all that is queued has left.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closed.set(true);
         self.changed.notify_one();
     }

@@ -32,12 +32,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub fn new(rt: &Rt, link: Link) -> Pace {
+    pub(crate) fn new(rt: &Rt, link: Link) -> Pace {
         Pace { rt: rt.clone(), link, before: 0, last: 0, pause: 0, pause_last: 0, idle: 0 }
     }
 
     /// Waits until the next batch shall leave, at most as long as `more` may be added to it.
-    pub async fn hold(&mut self, more: impl Fn() -> bool) {
+    pub(crate) async fn hold(&mut self, more: impl Fn() -> bool) {
         if self.pause > 0 {
             self.pause -= 1;
             return;
@@ -72,7 +72,7 @@ impl Pace {
     }
 
     /// A batch has left.
-    pub fn sent(&mut self) {
+    pub(crate) fn sent(&mut self) {
         if self.pause == 0 {
             self.last = self.link.untaken().saturating_sub(self.before);
         }

@@ -165,7 +165,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The exports that cannot be used now, and why.
-    pub fn unusable(&self) -> Vec<(usize, String)> {
+    pub(crate) fn unusable(&self) -> Vec<(usize, String)> {
         self.refusals.iter().enumerate().filter_map(|(export, refusal)| Some((export, refusal()?))).collect()
     }
 }

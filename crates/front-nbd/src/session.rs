@@ -120,7 +120,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
+    pub(crate) fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
         let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
         let session = Session::new(server.exports.clone()).with_tls(mode);
         let (rt, moved) = (server.rt.clone(), account.moved.clone());
@@ -129,7 +129,7 @@ impl Connection {
     }
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
-    pub async fn run(mut self) -> Closing {
+    pub(crate) async fn run(mut self) -> Closing {
         let watch = ConnectionWatch::start(&self.server.rt, self.link.clone(), self.server.config.patience());
         let (outbox, writer) = Outbox::start(&self.server.rt, self.link.clone(), watch.sending.clone());
         let end = self.converse(&outbox, &watch).await;

@@ -40,7 +40,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn new(config: Config, exports: usize) -> Slots {
+    pub(crate) fn new(config: Config, exports: usize) -> Slots {
         Slots {
             config,
             free: Credits::new(config.connections_max + config.handshakes_max),
@@ -50,7 +50,7 @@ impl Slots {
     }
 
     /// Waits for a slot to shake hands in. When there is none, the oldest connection that has chosen no export ends.
-    pub async fn take(&self) {
+    pub(crate) async fn take(&self) {
         if let Some(oldest) = self.oldest_unchosen() {
             oldest.give_way(GaveWay::Unchosen);
         }
@@ -66,12 +66,12 @@ impl Slots {
         (unchosen.count() as u64 + 1 >= self.config.handshakes_max).then(|| oldest.clone())
     }
 
-    pub fn enter(&self, open: Open) {
+    pub(crate) fn enter(&self, open: Open) {
         self.open.borrow_mut().insert(open.account.number, open);
     }
 
     /// The connection is over; its slot is free.
-    pub fn leave(&self, number: u64) {
+    pub(crate) fn leave(&self, number: u64) {
         if let Some(Open { account, .. }) = self.open.borrow_mut().remove(&number)
             && account.gave_way.get().is_none()
             && let Some(export) = account.export.get()
@@ -82,21 +82,21 @@ impl Slots {
     }
 
     /// The connections, oldest first.
-    pub fn list(&self) -> Vec<Open> {
+    pub(crate) fn list(&self) -> Vec<Open> {
         self.open.borrow().values().cloned().collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.open.borrow().len()
     }
 
     /// Connections of one export.
-    pub fn users(&self, export: usize) -> u64 {
+    pub(crate) fn users(&self, export: usize) -> u64 {
         self.users.borrow()[export]
     }
 
     /// The exports that take no connection now: none of those that would have to give way is idle.
-    pub fn full(&self, now: Time) -> Vec<usize> {
+    pub(crate) fn full(&self, now: Time) -> Vec<usize> {
         let exports = self.users.borrow().len();
         (0..exports)
             .filter(|export| self.in_the_way(*export).is_some_and(|all| all.idlest(now, self).is_none()))
@@ -104,7 +104,7 @@ impl Slots {
     }
 
     /// The connection of `account` uses `export` from now on. If that is one too many, the idlest gives way.
-    pub fn choose(&self, account: &Account, export: usize, now: Time) {
+    pub(crate) fn choose(&self, account: &Account, export: usize, now: Time) {
         if let Some((idlest, idle)) = self.in_the_way(export).and_then(|all| all.idlest(now, self)) {
             let of = idlest.account.export.get().expect("only connections with an export are in the way");
             self.users.borrow_mut()[of] -= 1;

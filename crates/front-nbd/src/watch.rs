@@ -17,7 +17,7 @@ pub(crate) struct Stage(Cell<u64>);
 impl Stage {
     /// Says that the caller waits for the client until the guard is dropped. A guard, because a wrapper would move each
     /// future twice.
-    pub fn wait(&self) -> Waiting<'_> {
+    pub(crate) fn wait(&self) -> Waiting<'_> {
         self.0.set(self.0.get() + 1);
         Waiting(self)
     }
@@ -62,7 +62,7 @@ pub(crate) struct ConnectionWatch {
 }
 
 impl ConnectionWatch {
-    pub fn start(rt: &Rt, link: Link, patience: Patience) -> ConnectionWatch {
+    pub(crate) fn start(rt: &Rt, link: Link, patience: Patience) -> ConnectionWatch {
         let gate = || Rc::new(Gate::closed());
         let watch = ConnectionWatch {
             receiving: Rc::default(),
@@ -94,16 +94,16 @@ impl ConnectionWatch {
         watch
     }
 
-    pub fn chosen(&self) {
+    pub(crate) fn chosen(&self) {
         self.chosen.open();
     }
 
-    pub fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.chosen.open();
         self.ended.open();
     }
 
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
         self.verdict.get()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Executor<'a> {
 
 impl Executor<'_> {
     /// Carries out `request`; tells its status and how many data bytes the guest was given.
-    pub async fn run(&self, request: Request) -> (Status, u32) {
+    pub(crate) async fn run(&self, request: Request) -> (Status, u32) {
         let mut given = 0;
         let done = match request {
             Request::Read(range) => self.read(range, &mut given).await,

@@ -115,7 +115,7 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub fn new(disk: &Disk, reactor: Asker<Command, Answer>) -> Handler {
+    pub(crate) fn new(disk: &Disk, reactor: Asker<Command, Answer>) -> Handler {
         Handler {
             reactor,
             offered: disk.features() | feature::PROTOCOL,

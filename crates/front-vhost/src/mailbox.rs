@@ -42,7 +42,7 @@ fn wake<M>(mut shared: MutexGuard<'_, Shared<M>>) {
 
 impl<Q, A> Asker<Q, A> {
     /// Asks and waits. `None`: the answerer has gone.
-    pub fn ask(&self, question: Q) -> Option<A> {
+    pub(crate) fn ask(&self, question: Q) -> Option<A> {
         let (reply, receiver) = mpsc::channel();
         let mut shared = lock(&self.0);
         if shared.closed {
@@ -64,7 +64,7 @@ impl<Q, A> Drop for Asker<Q, A> {
 
 impl<Q, A> Answerer<Q, A> {
     /// The next question. `None`: the asker has gone.
-    pub async fn next(&self) -> Option<Letter<Q, A>> {
+    pub(crate) async fn next(&self) -> Option<Letter<Q, A>> {
         std::future::poll_fn(|cx| {
             let mut shared = lock(&self.0);
             match shared.waiting.pop_front() {

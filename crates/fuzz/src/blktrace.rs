@@ -80,7 +80,7 @@ fn recorded(packed: &[u8]) -> Vec<u8> {
     head
 }
 
-pub fn corpus(format: Format) -> Vec<Vec<u8>> {
+pub(crate) fn corpus(format: Format) -> Vec<Vec<u8>> {
     let mut seeds = vec![PACKED[..PACKED_HEAD].to_vec()];
     seeds.extend(format.is_written().then(|| sample(format)));
     match format {
@@ -98,22 +98,22 @@ pub fn corpus(format: Format) -> Vec<Vec<u8>> {
 }
 
 /// Traces of all formats, and files that are none.
-pub fn any_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn any_corpus() -> Vec<Vec<u8>> {
     Format::ALL.into_iter().flat_map(corpus).chain(FOREIGN.map(<[u8]>::to_vec)).collect()
 }
 
 /// One trace in every packing.
-pub fn packed_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn packed_corpus() -> Vec<Vec<u8>> {
     let zstd = zstd::encode_all(SAMPLE, 3).expect("memory takes all");
     PACKED_ALIKE.iter().map(|packed| packed.to_vec()).chain([zstd, PACKED[..PACKED_HEAD].to_vec()]).collect()
 }
 
-pub fn index_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn index_corpus() -> Vec<Vec<u8>> {
     vec![sample(Format::Ebt)]
 }
 
 /// Reads a file whose format is not known; a refusal must be words.
-pub fn try_any(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_any(input: &[u8]) -> Result<bool, String> {
     // A name that lets block numbers be told.
     match TraceReader::open("w1.trace", Box::new(Cursor::new(input.to_vec())), None) {
         Ok(reader) => try_reader(reader),
@@ -122,7 +122,7 @@ pub fn try_any(input: &[u8]) -> Result<bool, String> {
     }
 }
 
-pub fn try_input(format: Format, input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(format: Format, input: &[u8]) -> Result<bool, String> {
     TraceReader::from_bytes(input, format).map_or(Ok(false), try_reader)
 }
 
@@ -148,7 +148,7 @@ fn read(reader: &mut TraceReader) -> Result<Vec<Record>, String> {
 }
 
 /// Seeks by whatever index the bytes have.
-pub fn try_index(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_index(input: &[u8]) -> Result<bool, String> {
     let Ok(index) = Index::load(&mut Cursor::new(input)) else { return Ok(false) };
     let is_sound = Index::check(&mut Cursor::new(input)).is_ok_and(|checked| checked.is_ok());
     let Ok(mut whole) = TraceReader::from_bytes(input, Format::Ebt) else { return Ok(false) };

@@ -25,12 +25,12 @@ fn program(seed: u64) -> Program {
     compile(apple_desktop(Shape { seed, threads: 3, scripts: 4 }), &mut |_| {}).expect("made traces are sound")
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let mapped = compile(mapped(), &mut |_| {}).expect("the sample is sound");
     (1..4).map(program).chain([mapped]).map(|program| program.encode()).collect()
 }
 
-pub fn recordings() -> Vec<Vec<u8>> {
+pub(crate) fn recordings() -> Vec<Vec<u8>> {
     let trace = |seed| apple_desktop(Shape { seed, threads: 3, scripts: 6 });
     let recorded = (1..4).map(trace).chain([mapped()]).map(|trace| unpacked(&written(&trace)));
     recorded.chain(strace_corpus()).collect()
@@ -56,7 +56,7 @@ fn sealed(input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-pub fn try_compiled(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_compiled(input: &[u8]) -> Result<bool, String> {
     let sealed = sealed(input);
     // As it comes, and with checksums made right.
     if let (Ok(_), true) = (Program::decode(input), sealed != input) {
@@ -71,7 +71,7 @@ pub fn try_compiled(input: &[u8]) -> Result<bool, String> {
     Ok(true)
 }
 
-pub fn try_recording(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_recording(input: &[u8]) -> Result<bool, String> {
     let Some(trace) = read(input) else { return Ok(false) };
     let actions = trace.actions.len();
     let Ok(program) = compile(trace, &mut |_| {}) else { return Ok(false) };
@@ -86,7 +86,7 @@ pub fn try_recording(input: &[u8]) -> Result<bool, String> {
 }
 
 /// A recording, or the text of strace, which damage leaves readable more often.
-pub fn read(input: &[u8]) -> Option<Trace> {
+pub(crate) fn read(input: &[u8]) -> Option<Trace> {
     match etrace::is_etrace(input) {
         true => etrace::read(&*sealed_blocks(input), LIMITS).ok(),
         false => read_trace(&mut strace::Strace::new(input, OnBad::Skip), OnBad::Skip).ok(),

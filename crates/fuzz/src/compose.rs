@@ -13,11 +13,11 @@ const MIXED: &str = "goals = [\"a\"]\nstack = [\"x\", \"low\"]\n[device.d]\nkind
                      goals = [\"a\"]\n[constraints]\nabove = [[\"x\", \"low\"]]\npinned = { x = 0 }\nstarved_max = 1\n\
                      forbidden = [[\"low\", \"x\"]]\n";
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     [samples::SIX, samples::OFFLOAD_DEDUP, MIXED].iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let Ok(text) = std::str::from_utf8(input) else { return Ok(false) };
     if let Some(part) = stack_part(text) {
         let (lines, whole) = (part.lines().count(), text.lines().count());

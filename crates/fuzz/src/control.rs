@@ -20,12 +20,12 @@ const LINES: &str = r#"{"do":"status"}
 {"ok":true,"result":{"dead":null,"exports":[{"name":"vol","load":{"ops":[{"op":"read","count":3,"latency_ns":[[10,1],[20,2]]}]}}]}}
 "#;
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let single = LINES.lines().map(|line| format!("{line}\n").into_bytes());
     single.chain([LINES.as_bytes().to_vec()]).collect()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let (mut lines, mut understood) = (Lines::default(), false);
     for piece in input.chunks(97) {
         lines.feed(piece);

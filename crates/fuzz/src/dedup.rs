@@ -7,7 +7,7 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Done};
-use esker_dev::{Defer, Media, MemoryDevice};
+use esker_dev::Media;
 use esker_framing::Record;
 use esker_framing::superblock::reseal;
 use esker_layer_dedup::cell::{CELL, PAGE, seal};
@@ -17,12 +17,12 @@ use esker_layer_dedup::run::Dedup;
 use esker_layer_dedup::store::{Config, Store};
 use esker_layer_dedup::superblock::{LEN, Superblock};
 use esker_layer_kit::Io;
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
+
+use crate::world;
 
 /// Bytes of the medium, which has room for some twenty-seven blocks; what an input lacks is zero.
 const SIZE: u64 = 48 << 10;
-const BLOCK: usize = 512;
+const BLOCK: usize = world::SECTOR as usize;
 
 fn config() -> Config {
     Config {
@@ -84,9 +84,7 @@ fn on<T: 'static, F: Future<Output = T> + 'static>(
     media: &Rc<Media>,
     body: impl FnOnce(Volume) -> F + 'static,
 ) -> Option<T> {
-    let sim = Sim::new(SimConfig::seeded(1));
-    let device = MemoryDevice::over(&sim.rt(), media.clone(), BLOCK as u32, Defer::Never);
-    let io = Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]);
+    let (sim, io, _) = world::over(media);
     sim.block_on(async move {
         let store = Store::open(config(), &io).await.ok()?;
         Some(body(Volume { dedup: Dedup::new(store), io }).await)
@@ -104,7 +102,7 @@ fn checked(media: &Media) -> Option<Verdict> {
     check::check(&mut read, true).ok()
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let volume = |settles: bool| {
         let media = Media::new(SIZE);
         on(&media, async move |volume| {
@@ -150,7 +148,7 @@ fn resealed(input: &[u8]) -> Vec<u8> {
     bytes
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let as_it_is = try_medium(input)?;
     Ok(try_medium(&resealed(input))? || as_it_is)
 }

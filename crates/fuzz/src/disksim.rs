@@ -17,7 +17,7 @@ macro_rules! files {
     };
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let disks: [&[disksim::File]; 3] = [
         &files!("atlas10k": "atlas10k.diskspecs", "atlas10k.model", "atlas10k.seek"),
         &files!("cheetah9LP": "cheetah9LP.diskspecs", "cheetah9LP.model", "cheetah9LP.seek"),
@@ -26,7 +26,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     disks.map(|files| disksim::join(files).into_bytes()).to_vec()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let Ok(text) = std::str::from_utf8(input) else { return Ok(false) };
     let given = BTreeMap::from([("measured".to_string(), text.to_string())]);
     let Ok(args) = Args::read(&KIND, &given) else { return Ok(false) };

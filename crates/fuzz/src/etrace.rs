@@ -11,7 +11,7 @@ const SUM: std::ops::Range<usize> = 24..28;
 const SEAL: usize = 4;
 
 /// A sound recording with all payloads unpacked.
-pub fn unpacked(recording: &[u8]) -> Vec<u8> {
+pub(crate) fn unpacked(recording: &[u8]) -> Vec<u8> {
     let mut out = recording[..HEADER].to_vec();
     let mut rest = &recording[HEADER..];
     while let Some((head, behind)) = rest.split_at_checked(BLOCK_HEAD) {
@@ -31,7 +31,7 @@ pub fn unpacked(recording: &[u8]) -> Vec<u8> {
 }
 
 /// The input with lengths and checksums that fit, where it has blocks with unpacked payloads.
-pub fn sealed(input: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
     if bytes.len() < HEADER {
         return bytes;

@@ -50,7 +50,7 @@ fn superblock(generation: u64, len: usize) -> Vec<u8> {
 }
 
 /// Two slots, a page and a log.
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let mut page = vec![0; PAGE];
     Page { id: 77, place: 3, generation: 5, kind: 2, payload: b"a page" }.seal(&mut page);
     let record = |number: u64| {
@@ -66,7 +66,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     ]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let start = slots(input);
     let accepted = [try_slots::<true>(start)?, try_slots::<false>(start)?];
     if accepted[1] && !accepted[0] {

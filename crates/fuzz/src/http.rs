@@ -12,11 +12,11 @@ const REQUESTS: [&str; 5] = [
     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 ];
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     REQUESTS.iter().map(|request| request.as_bytes().to_vec()).collect()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let input = &input[..input.len().min(HEAD_MAX)];
     let whole = asked(input, PATHS);
     if whole == Asked::More && input.len() == HEAD_MAX {

@@ -24,12 +24,12 @@ const FREE: &str = "Node 0, zone      DMA      0      0      1      0      0    
 /// Between the three files that [`FREE`] stands for.
 const NEXT_FILE: char = '\x0c';
 
-pub fn config_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn config_corpus() -> Vec<Vec<u8>> {
     [SMALL, LARGE, include_str!("../../../dist/hugepage.toml")].map(|text| text.as_bytes().to_vec()).to_vec()
 }
 
 /// What is taken fits together, and what is not is said in words.
-pub fn try_config(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_config(input: &[u8]) -> Result<bool, String> {
     let Ok(text) = std::str::from_utf8(input) else { return Ok(false) };
     let config = match Config::parse(text) {
         Err(error) if error.to_string().is_empty() => return Err("refused without a reason".to_string()),
@@ -45,12 +45,12 @@ pub fn try_config(input: &[u8]) -> Result<bool, String> {
     }
 }
 
-pub fn maps_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn maps_corpus() -> Vec<Vec<u8>> {
     vec![SMAPS.as_bytes().to_vec()]
 }
 
 /// Only a region that one mapping without an objection covers can be huge.
-pub fn try_maps(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_maps(input: &[u8]) -> Result<bool, String> {
     let mappings = maps::parse(&String::from_utf8_lossy(input));
     for at in mappings.iter().flat_map(|mapping| [mapping.start, mapping.end - 1]) {
         let region = Region(at / REGION_BYTES);
@@ -63,12 +63,12 @@ pub fn try_maps(input: &[u8]) -> Result<bool, String> {
     Ok(!mappings.is_empty())
 }
 
-pub fn free_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn free_corpus() -> Vec<Vec<u8>> {
     vec![FREE.as_bytes().to_vec()]
 }
 
 /// A share is a share.
-pub fn try_free(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_free(input: &[u8]) -> Result<bool, String> {
     let text = String::from_utf8_lossy(input);
     let mut files = text.splitn(3, NEXT_FILE);
     let mut next = || files.next().unwrap_or_default();

@@ -8,7 +8,7 @@
 //! events and the kept corpus.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
-//! files), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`],
+//! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`],
 //! [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
 //! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
 
@@ -39,3 +39,4 @@ pub mod target;
 mod trace;
 mod vhost;
 mod volume;
+mod world;

@@ -12,7 +12,7 @@ fn superblock() -> Superblock {
     superblock
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let (old, mut new) = (superblock(), superblock());
     new.sequence += 1;
     new.change(0b010);
@@ -26,7 +26,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     ]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     for slot in input.chunks(PAGE) {
         if let Ok((superblock, member)) = Superblock::decode(slot)
             && Superblock::decode(&superblock.encode(member)) != Ok((superblock, member))

@@ -9,7 +9,7 @@ const NUMBERS: [&[u8]; 8] =
     [b"0", b"-1", b"4294967296", b"18446744073709551615", b"18446744073709551616", b"1e400", b"\"", b"\n"];
 
 /// The next input; one in sixteen is a seed as it is.
-pub fn mutate(seeds: &[Vec<u8>], rng: &mut Stream) -> Vec<u8> {
+pub(crate) fn mutate(seeds: &[Vec<u8>], rng: &mut Stream) -> Vec<u8> {
     let mut input = pick(seeds, rng).clone();
     if rng.below(16) == 0 {
         return input;

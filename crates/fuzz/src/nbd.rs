@@ -55,7 +55,7 @@ fn all_contexts() -> Contexts {
     Context::ALL.into_iter().collect()
 }
 
-pub fn session_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn session_corpus() -> Vec<Vec<u8>> {
     let conversation = |form: Form| {
         let mut bytes = 3u32.to_be_bytes().to_vec();
         bytes.extend(option(opt::LIST, &[]));
@@ -86,7 +86,7 @@ pub fn session_corpus() -> Vec<Vec<u8>> {
     FORMS.map(conversation).into_iter().chain([old, secured]).collect()
 }
 
-pub fn try_session(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_session(input: &[u8]) -> Result<bool, String> {
     let disk = ExportInfo { cache: true, contexts: all_contexts(), ..ExportInfo::new("disk", SIZE, BLOCK) };
     let exports = Exports::new(vec![disk, ExportInfo::new("other", SIZE, 4096)]).map_err(|e| e.to_string())?;
     let mut feeder = Feeder::new(Session::new(exports).with_tls(TlsMode::On));
@@ -126,7 +126,7 @@ fn asking(form: Form) -> Replies {
     replies
 }
 
-pub fn replies_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn replies_corpus() -> Vec<Vec<u8>> {
     let simple = |cookie: u64, data: &[u8]| {
         [&0x6744_6698u32.to_be_bytes()[..], &0u32.to_be_bytes(), &cookie.to_be_bytes(), data].concat()
     };
@@ -161,7 +161,7 @@ pub fn replies_corpus() -> Vec<Vec<u8>> {
     [simple_all, chunks, long_all].iter().zip(0u8..).map(|(bytes, form)| [&[form][..], bytes].concat()).collect()
 }
 
-pub fn try_replies(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_replies(input: &[u8]) -> Result<bool, String> {
     let Some((mode, mut bytes)) = input.split_first() else { return Ok(false) };
     let mut replies = asking(FORMS[usize::from(mode % 3)]);
     let mut answered = false;

@@ -40,7 +40,7 @@ fn log(superblock: &Superblock, contents: &[Content]) -> Vec<u8> {
     bytes
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     // The payload of each record is zeroes.
     let data = Content::Data(crc32fast::hash(&[0; 512]));
     let zeroes = Content::Zeroes { no_unmap: true };
@@ -50,7 +50,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     vec![log(&short, &[data, zeroes, data]), log(&late, &[data, Content::Skip, zeroes, data]), vec![0; 9000]]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let mut reads = 0u64;
     let verdict = check::check(&mut |at, out| {
         reads += 1;

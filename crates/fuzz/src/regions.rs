@@ -3,25 +3,20 @@
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::Device;
 use esker_block::store::SparseStore;
-use esker_dev::{Defer, Media, MemoryDevice};
+use esker_dev::Media;
 use esker_layer_kit::Io;
 use esker_layer_kit::region::{Area, RegionError, Regions};
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
+
+use crate::world;
 
 /// Bytes of the medium; what an input lacks is zero.
 const SIZE: u64 = 128 << 10;
 
-fn open(bytes: &[u8]) -> (Sim, Io, Rc<Media>) {
-    let sim = Sim::new(SimConfig::seeded(1));
+fn medium(bytes: &[u8]) -> Rc<Media> {
     let mut store = SparseStore::default();
     store.write(0, &bytes[..bytes.len().min(SIZE as usize)]);
-    let media = Media::of(SIZE, store);
-    let device = MemoryDevice::over(&sim.rt(), media.clone(), 512, Defer::Never);
-    let io = Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]);
-    (sim, io, media)
+    Media::of(SIZE, store)
 }
 
 fn range() -> ByteRange {
@@ -42,9 +37,9 @@ async fn held(io: &Io, limits: &esker_block::Limits) -> Result<Vec<(String, Vec<
     Ok(held)
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
-    let (sim, io, media) = open(&[]);
-    let limits = MemoryDevice::over(&sim.rt(), media.clone(), 512, Defer::Never).limits().clone();
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
+    let media = medium(&[]);
+    let (sim, io, limits) = world::over(&media);
     sim.block_on(async move {
         let area = Area::open(&io, 0, range(), &limits).await.expect("an empty area");
         for (name, size) in [("a", 100), ("map", 9_000)] {
@@ -56,9 +51,8 @@ pub fn corpus() -> Vec<Vec<u8>> {
     vec![media.bytes(range())]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
-    let (sim, io, media) = open(input);
-    let limits = MemoryDevice::over(&sim.rt(), media, 512, Defer::Never).limits().clone();
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
+    let (sim, io, limits) = world::over(&medium(input));
     sim.block_on(async move {
         let Ok(first) = held(&io, &limits).await else { return Ok(false) };
         // What is sound can be gone on with, and reads the same again.

@@ -38,13 +38,13 @@ struct Scene {
     reactor: Reactor,
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     // Where `outside` is differs from run to run: hostile paths climb to it from the run directory instead.
     let attacks = (0..SEEDS).map(|seed| unpacked(&written(&hostile(seed, "/outside"))));
     attacks.chain(strace_corpus()).collect()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let Some(trace) = read(input).filter(|trace| trace.actions.len() <= CALLS_MAX) else { return Ok(false) };
     let Ok(program) = compile(trace, &mut |_| {}) else { return Ok(false) };
     Scene::new().play(program)

@@ -4,12 +4,12 @@ use esker_layer_shepherd::table::{BAD, Table};
 
 const BLOCKS: u64 = 1000;
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
     vec![bytes(&[8, 0, BAD, 1000, 1, 0]), bytes(&[0; 16]), bytes(&[5, 5])]
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let words = &input[..input.len() / 8 * 8];
     let table = match Table::decode(words, BLOCKS) {
         Ok(table) => table,

@@ -9,11 +9,11 @@ const TEXTS: [&str; 4] = [
     "[device.a]\nkind = \"pass\"\non = \"a\"\n[[export]]\nname = \"v\"\ndevice = \"a.p\"\nnbd = \"tcp:[::1]:0\"\nread_only = true\n",
 ];
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let Ok(text) = std::str::from_utf8(input) else { return Ok(false) };
     let spec = match Spec::parse("fuzz", text) {
         Ok(spec) => spec,

@@ -45,17 +45,17 @@ const IBENCH: &str = "# synthetic\n\
 3800\t3900\t5\t50\tgetxattr\t\"/a\", \"com.apple.FinderInfo\", 0x1, 32, 0, XATTR_NOFOLLOW\t-1\tENOATTR\n\
 d 0 \"/a\"\nf 17 \"/a/b c\"\nl 0 \"/l\" \"a/b c\"\n";
 
-pub fn strace_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn strace_corpus() -> Vec<Vec<u8>> {
     let lines: Vec<&str> = STRACE.lines().collect();
     let halves = [lines[..9].join("\n"), lines[9..].join("\n")];
     halves.into_iter().chain([STRACE.to_string()]).map(String::into_bytes).collect()
 }
 
-pub fn ibench_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn ibench_corpus() -> Vec<Vec<u8>> {
     vec![IBENCH.as_bytes().to_vec()]
 }
 
-pub fn etrace_corpus() -> Vec<Vec<u8>> {
+pub(crate) fn etrace_corpus() -> Vec<Vec<u8>> {
     let imported = read_trace(&mut strace::Strace::new(STRACE.as_bytes(), OnBad::Skip), OnBad::Skip);
     let made = apple_desktop(Shape { seed: 1, threads: 2, scripts: 3 });
     let traces = [imported.expect("the sample is a trace"), made, mapped()];
@@ -63,7 +63,7 @@ pub fn etrace_corpus() -> Vec<Vec<u8>> {
 }
 
 /// Two threads that touch pages of a mapped file.
-pub fn mapped() -> Trace {
+pub(crate) fn mapped() -> Trace {
     const PAGE: u64 = 4096;
     const AT: u64 = 0x7f00_0000_0000;
     let mut trace = Trace::new(Platform::Linux, "fuzz");
@@ -98,12 +98,12 @@ pub fn mapped() -> Trace {
     trace
 }
 
-pub fn written(trace: &Trace) -> Vec<u8> {
+pub(crate) fn written(trace: &Trace) -> Vec<u8> {
     etrace::write(trace, Vec::new()).expect("memory takes all")
 }
 
 /// With lenience a text is read to its end; without, it is refused at the first odd line or reads alike.
-pub fn try_strace(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_strace(input: &[u8]) -> Result<bool, String> {
     let read = |on_bad| read_trace(&mut strace::Strace::new(input, on_bad), on_bad);
     let lenient = read(OnBad::Skip);
     if let (Ok(strict), Ok(lenient)) = (read(OnBad::Fail), &lenient)
@@ -114,7 +114,7 @@ pub fn try_strace(input: &[u8]) -> Result<bool, String> {
     lenient.map_or(Ok(false), |trace| check(trace).map(|()| true))
 }
 
-pub fn try_ibench(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_ibench(input: &[u8]) -> Result<bool, String> {
     let mut warnings = Warnings::default();
     let snapshot = ibench::read_snapshot(input, OnBad::Skip, &mut warnings).map_err(|error| error.to_string())?;
     let trace = read_trace(&mut ibench::Ibench::new(input, OnBad::Skip), OnBad::Skip);
@@ -124,7 +124,7 @@ pub fn try_ibench(input: &[u8]) -> Result<bool, String> {
 }
 
 /// As it comes, and with checksums made right.
-pub fn try_etrace(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_etrace(input: &[u8]) -> Result<bool, String> {
     Ok(try_recording(input)? | try_recording(&sealed(input))?)
 }
 

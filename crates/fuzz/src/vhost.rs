@@ -39,7 +39,7 @@ fn memory(table: &[Vec<u8>], rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let status = descriptor(FIRST + 255, 1, 2, 0);
     let one = |kind, sector, data: Vec<u8>, rest: &[u8]| {
         let table = [descriptor(FIRST, 16, 1, 1), data, status.clone()];
@@ -58,7 +58,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// Tries one input; accepted if the guest was given something back.
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     let input = input[..input.len().min(USED as usize)].to_vec();

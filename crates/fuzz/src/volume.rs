@@ -6,20 +6,20 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::store::SparseStore;
-use esker_block::{Bio, Buf, Device, Limits, RangeOp};
-use esker_dev::{Defer, Media, MemoryDevice};
+use esker_block::{Bio, Buf, Limits, RangeOp};
+use esker_dev::Media;
 use esker_framing::{HEADER, RECORD_HEADER};
 use esker_layer_kit::Io;
 use esker_layer_logvol::map::Extent;
 use esker_layer_logvol::{Config, Volume, check};
 use esker_layer_thin::{Manager, ports};
-use esker_rt::mem::Pool;
-use esker_rt::{Sim, SimConfig};
+
+use crate::world;
 
 /// Bytes of the medium; what an input lacks is zero.
 const SIZE: u64 = 16 * SEGMENT;
 const SEGMENT: u64 = 8 << 10;
-const BLOCK: usize = 512;
+const BLOCK: usize = world::SECTOR as usize;
 
 /// What a look at a medium finds.
 type Content = Vec<Extent>;
@@ -30,17 +30,12 @@ fn medium(bytes: &[u8]) -> Rc<Media> {
     Media::of(SIZE, store)
 }
 
-/// Runs `body` in a world that the bytes of the medium seed. A world with a constant seed would draw, for a blank
-/// superblock, the epoch that the samples' volume drew, and take the remains of its log for the new one.
+/// Runs `body` in a world over the medium.
 fn on<T: 'static, F: Future<Output = T> + 'static>(
     media: &Rc<Media>,
     body: impl FnOnce(esker_rt::Rt, Io, Limits) -> F,
 ) -> T {
-    let seed = crc32fast::hash(&media.bytes(ByteRange::new(0, SIZE).expect("small")));
-    let sim = Sim::new(SimConfig::seeded(u64::from(seed)));
-    let device = MemoryDevice::over(&sim.rt(), media.clone(), BLOCK as u32, Defer::Never);
-    let limits = device.limits().clone();
-    let io = Io::over(&sim.rt(), &Pool::default(), vec![Rc::new(device)]);
+    let (sim, io, limits) = world::over(media);
     sim.block_on(body(sim.rt(), io, limits))
 }
 
@@ -49,7 +44,7 @@ async fn open(rt: &esker_rt::Rt, io: &Io, limits: &Limits) -> Result<Rc<Volume>,
     Volume::open(config, rt, io.pool(), io.below().clone()).await.map_err(|e| e.to_string())
 }
 
-pub fn corpus() -> Vec<Vec<u8>> {
+pub(crate) fn corpus() -> Vec<Vec<u8>> {
     let media = medium(&[]);
     on(&media, async |rt, io, limits| {
         let volume = open(&rt, &io, &limits).await.expect("a blank medium becomes a volume");
@@ -108,7 +103,7 @@ fn try_named(bytes: &[u8]) -> Result<bool, String> {
     }
 }
 
-pub fn try_input(input: &[u8]) -> Result<bool, String> {
+pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let as_it_is = try_medium(input)?;
     let mut mended = input.to_vec();
     mend(&mut mended);

@@ -3,7 +3,7 @@
 use esker_block::StatInfo;
 
 /// In the order in which they are told.
-pub const ALL: &[StatInfo] = &[
+pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("logical_blocks", "Blocks of the volume with a data block."),
     StatInfo::of("physical_blocks", "Data blocks in use."),
     StatInfo::of("ratio", "Logical blocks for each physical one."),

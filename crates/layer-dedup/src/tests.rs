@@ -30,7 +30,7 @@ use crate::store::{Config, OpenError, Store};
 const BLOCK: usize = 512;
 
 /// A volume without a stack.
-pub struct Volume {
+pub(crate) struct Volume {
     dedup: Rc<Dedup>,
     io: Io,
     limits: Limits,
@@ -48,7 +48,7 @@ impl Device for Volume {
 }
 
 /// A volume of blocks of 512 bytes, as large as `size` says or as there is room for.
-pub fn config(device: &Limits, size: Option<u64>) -> Config {
+pub(crate) fn config(device: &Limits, size: Option<u64>) -> Config {
     let block = u64::from(device.block);
     Config {
         name: "vol".to_string(),
@@ -65,7 +65,7 @@ pub fn config(device: &Limits, size: Option<u64>) -> Config {
 }
 
 /// Opens the volume on a device.
-pub async fn open_on(rt: &Rt, device: Rc<dyn Device>, config: Config) -> Result<Volume, OpenError> {
+pub(crate) async fn open_on(rt: &Rt, device: Rc<dyn Device>, config: Config) -> Result<Volume, OpenError> {
     let limits = Limits {
         size: config.layout.size(),
         block: config.layout.block as u32,
@@ -77,7 +77,7 @@ pub async fn open_on(rt: &Rt, device: Rc<dyn Device>, config: Config) -> Result<
     Ok(Volume { dedup, io, limits })
 }
 
-pub fn memory(rt: &Rt, media: &Rc<Media>) -> Rc<dyn Device> {
+pub(crate) fn memory(rt: &Rt, media: &Rc<Media>) -> Rc<dyn Device> {
     Rc::new(MemoryDevice::over(rt, media.clone(), BLOCK as u32, Defer::Always(esker_base::Nanos(1000))))
 }
 
@@ -142,7 +142,7 @@ fn stat(volume: &Volume, name: &str) -> f64 {
 }
 
 /// Checks everything that a medium holds.
-pub fn checked(media: &Media) -> Verdict {
+pub(crate) fn checked(media: &Media) -> Verdict {
     let verdict = check::check(
         &mut |at, out| {
             out.copy_from_slice(&media.bytes(ByteRange::new(at, out.len() as u64).unwrap()));

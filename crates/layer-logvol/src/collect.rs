@@ -104,7 +104,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub fn new(settings: Settings, draws: Stream) -> Collector {
+    pub(crate) fn new(settings: Settings, draws: Stream) -> Collector {
         let state = State {
             victims: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -133,17 +133,17 @@ impl Collector {
 
     /// A mapping into a watched segment was added: the cleaner must hear of it. That one goes need not be told, because
     /// the cleaner looks at the map before it copies, and again when it points mappings at the copy.
-    pub fn note(&self, extent: Extent, segment: usize) {
+    pub(crate) fn note(&self, extent: Extent, segment: usize) {
         self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
     }
 
     /// There may be something to do.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.tasks.wake();
     }
 
     /// Segments that wait for the cleaner.
-    pub fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.state.borrow().ready.len()
     }
 }

@@ -122,17 +122,17 @@ struct Formed {
 
 impl Log {
     /// A log that goes on with record `seq` at a place; block 0 of a segment means that none is open.
-    pub fn at(seq: u64, position: Position) -> Log {
+    pub(crate) fn at(seq: u64, position: Position) -> Log {
         Log { seq, position, is_open: position.block > 0, ..Log::default() }
     }
 
     /// Where the log begins that is not yet in the map.
-    pub fn installed(&self) -> (u64, Position) {
+    pub(crate) fn installed(&self) -> (u64, Position) {
         self.flights.front().map_or((self.seq, self.position), |flight| (flight.seq, flight.position))
     }
 
     /// Whether no batch is on its way.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.flights.is_empty()
     }
 
@@ -144,13 +144,13 @@ impl Log {
     }
 
     /// Where the request that waits longest goes below.
-    pub fn next_below(&self) -> Option<Below> {
+    pub(crate) fn next_below(&self) -> Option<Below> {
         self.queue.front().map(|item| item.below.clone())
     }
 
     /// Whether records that have a number, or are about to get one, change what these logical blocks map to. Each time
     /// that records leave the log, [`Volume::logged`] is notified.
-    pub fn touches(&self, ranges: &[std::ops::Range<u64>]) -> bool {
+    pub(crate) fn touches(&self, ranges: &[std::ops::Range<u64>]) -> bool {
         let waiting = self.queue.iter().chain(self.flights.iter().flat_map(|flight| &flight.items));
         waiting.flat_map(|item| &item.records).any(|record| {
             changed(record)

@@ -54,29 +54,29 @@ pub(crate) fn is_short(error: &BioError) -> bool {
 
 impl Shortage {
     /// Whether no batch may be written before the next checkpoint.
-    pub fn is_broken_off(&self) -> bool {
+    pub(crate) fn is_broken_off(&self) -> bool {
         self.broken_off.get()
     }
 
     /// A deletion found no space: whether it is tried again with the space of free segments.
-    pub fn may_give_back(&self) -> bool {
+    pub(crate) fn may_give_back(&self) -> bool {
         let may = !self.gave_back.get();
         self.asks_back.set(self.asks_back.get() || may);
         may
     }
 
     /// A batch found space.
-    pub fn relent(&self) {
+    pub(crate) fn relent(&self) {
         self.gave_back.set(false);
     }
 
     /// What was freed is given back.
-    pub fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         self.urges.set(false);
     }
 
     /// A checkpoint is durable from which the log goes on.
-    pub fn end(&self, volume: &Volume) {
+    pub(crate) fn end(&self, volume: &Volume) {
         self.broken_off.set(false);
         let name = &volume.config.name;
         volume.rt().log_event(Level::Info, "space", &[], format_args!("{name}: there is space below again"));

@@ -3,7 +3,7 @@
 use esker_block::StatInfo;
 
 /// In the order in which they are told.
-pub const ALL: &[StatInfo] = &[
+pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("mappings", "Mappings of the map."),
     StatInfo::of("mapped_bytes", "Logical bytes that are mapped."),
     StatInfo::of("segments", "Segments."),
@@ -42,7 +42,7 @@ pub const ALL: &[StatInfo] = &[
 ];
 
 /// Those of a layer with named volumes.
-pub const NAMED: &[StatInfo] = &{
+pub(crate) const NAMED: &[StatInfo] = &{
     let mut all = [StatInfo::of("volumes", "Named volumes and snapshots."); ALL.len() + 1];
     let mut at = 0;
     while at < ALL.len() {

@@ -78,7 +78,7 @@ pub(crate) struct Named {
 
 impl Named {
     /// Opens the manager: before the first request.
-    pub async fn open(&self, volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
+    pub(crate) async fn open(&self, volume: &Rc<Volume>, below: &Below) -> Result<(), ManageError> {
         let manager = Manager::open(volume.clone(), below, self.ports.clone(), self.ranges_max).await?;
         let is_first = self.manager.set(manager).is_ok();
         debug_assert!(is_first, "a layer is opened once");
@@ -86,12 +86,12 @@ impl Named {
     }
 
     /// Leads a request that came in by a port to where its volume lies.
-    pub fn redirect(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
+    pub(crate) fn redirect(&self, port: u16, bio: &mut Bio) -> Result<(), BioError> {
         self.ports[usize::from(port)].redirect(bio)
     }
 
     /// How many volumes there are.
-    pub fn stat(&self) -> Stat {
+    pub(crate) fn stat(&self) -> Stat {
         let volumes = self.manager.get().map_or(0, |manager| manager.len());
         Stat { name: "volumes", value: volumes as f64 }
     }

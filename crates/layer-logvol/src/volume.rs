@@ -120,7 +120,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub fn note_batch(&self, records: u64, record_blocks: u64, data_blocks: u64) {
+    pub(crate) fn note_batch(&self, records: u64, record_blocks: u64, data_blocks: u64) {
         add(&self.batches, 1);
         add(&self.records, records);
         add(&self.record_blocks, record_blocks);

@@ -32,7 +32,7 @@ pub(crate) struct Turn<'a>(&'a Pace);
 
 impl Pace {
     /// At most `window` (> 0) pieces at once, and `busy` (> 0) beside clients.
-    pub fn new(rt: &Rt, window: usize, busy: usize) -> Pace {
+    pub(crate) fn new(rt: &Rt, window: usize, busy: usize) -> Pace {
         Pace {
             rt: rt.clone(),
             window,
@@ -45,13 +45,13 @@ impl Pace {
     }
 
     /// A client's request is under way.
-    pub fn client(&self) -> Client<'_> {
+    pub(crate) fn client(&self) -> Client<'_> {
         self.clients.set(self.clients.get() + 1);
         Client(self)
     }
 
     /// Waits until another piece may be copied. After a rest has begun, that is when the next one ends.
-    pub async fn piece(&self) -> Turn<'_> {
+    pub(crate) async fn piece(&self) -> Turn<'_> {
         self.changed.wait_until(|| self.has_room()).await;
         self.pieces.set(self.pieces.get() + 1);
         self.notify_next();

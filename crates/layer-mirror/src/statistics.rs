@@ -3,7 +3,7 @@
 use esker_block::StatInfo;
 
 /// In the order in which they are told.
-pub const ALL: &[StatInfo] = &[
+pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("members_in_sync", "Members that are equal."),
     StatInfo::of("members_resyncing", "Members to which a resync copies."),
     StatInfo::of("members_offline", "Members that are not used."),

@@ -3,7 +3,7 @@
 use esker_block::StatInfo;
 
 /// In the order in which they are told.
-pub const ALL: &[StatInfo] = &[
+pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("home_idle", "1 while home is left idle, else 0."),
     StatInfo::of("log_bytes", "Bytes of the log."),
     StatInfo::of("log_used_bytes", "Bytes of the log from its oldest record to its end."),

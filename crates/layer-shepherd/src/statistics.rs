@@ -3,7 +3,7 @@
 use esker_block::StatInfo;
 
 /// In the order in which they are told.
-pub const ALL: &[StatInfo] = &[
+pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("moved_blocks", "Blocks that lie on spares."),
     StatInfo::of("spares_left", "Spares that are free."),
     StatInfo::of("spares_bad", "Spares that could not be written."),

@@ -13,7 +13,7 @@ pub(super) struct Edit<'a> {
 }
 
 impl Edit<'_> {
-    pub fn of(catalogue: &RefCell<Catalogue>) -> Edit<'_> {
+    pub(crate) fn of(catalogue: &RefCell<Catalogue>) -> Edit<'_> {
         Edit { catalogue, before: Vec::new() }
     }
 
@@ -21,31 +21,31 @@ impl Edit<'_> {
     ///
     /// # Errors
     /// Those of [`Catalogue::put`].
-    pub fn put(&mut self, place: u64, entry: Entry) -> Result<(), CatalogueError> {
+    pub(crate) fn put(&mut self, place: u64, entry: Entry) -> Result<(), CatalogueError> {
         let before = self.catalogue.borrow_mut().put(place, entry)?;
         self.before.push((place, before));
         Ok(())
     }
 
     /// As [`Catalogue::take`].
-    pub fn take(&mut self, place: u64) {
+    pub(crate) fn take(&mut self, place: u64) {
         let before = self.catalogue.borrow_mut().take(place);
         self.before.push((place, before));
     }
 
     /// How many changes there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.before.len()
     }
 
     /// The places that were changed, and what is there now.
-    pub fn changes(&self) -> Vec<(u64, Option<Entry>)> {
+    pub(crate) fn changes(&self) -> Vec<(u64, Option<Entry>)> {
         let catalogue = self.catalogue.borrow();
         self.before.iter().map(|(place, _)| (*place, catalogue.at(*place).cloned())).collect()
     }
 
     /// They last.
-    pub fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.before.clear();
     }
 }

@@ -14,26 +14,26 @@ pub(super) struct Gaps {
 
 impl Gaps {
     /// All of `row` is free; it is not empty.
-    pub fn of(row: Range<u64>) -> Gaps {
+    pub(crate) fn of(row: Range<u64>) -> Gaps {
         let mut gaps = Gaps { ends: BTreeMap::new(), by_length: BTreeSet::new() };
         gaps.insert(row);
         gaps
     }
 
     /// Where the first gap begins that has room for `len`, which is a power of two.
-    pub fn first(&self, len: u64) -> Option<u64> {
+    pub(crate) fn first(&self, len: u64) -> Option<u64> {
         assert!(len.is_power_of_two(), "gaps are found by powers of two, not by {len}");
         let first_of = |class: u32| self.by_length.range((class, 0)..(class + 1, 0)).next();
         (len.ilog2()..u64::BITS).filter_map(first_of).map(|(_, start)| *start).min()
     }
 
     /// Whether all of `range` is free.
-    pub fn is_free(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_free(&self, range: &Range<u64>) -> bool {
         self.ends.range(..=range.start).next_back().is_some_and(|(_, end)| *end >= range.end)
     }
 
     /// Takes a range, which is free.
-    pub fn take(&mut self, range: Range<u64>) {
+    pub(crate) fn take(&mut self, range: Range<u64>) {
         assert!(self.is_free(&range), "{range:?} is taken already");
         let (start, end) =
             self.ends.range(..=range.start).next_back().map(|(start, end)| (*start, *end)).expect("free");
@@ -43,7 +43,7 @@ impl Gaps {
     }
 
     /// Gives back a range, which was taken.
-    pub fn give(&mut self, range: Range<u64>) {
+    pub(crate) fn give(&mut self, range: Range<u64>) {
         let (mut start, mut end) = (range.start, range.end);
         if let Some((before, touches)) = self.ends.range(..range.start).next_back().map(|(s, e)| (*s, *e))
             && touches == range.start

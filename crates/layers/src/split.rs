@@ -12,12 +12,12 @@ use crate::{part_of, span};
 const WIDTH: usize = 128;
 
 /// The operations that a split device has; remapping between lower devices would be copying (`emulate`, above it).
-pub const PASSES: OpSet =
+pub(crate) const PASSES: OpSet =
     OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
 
 /// Where a byte of the upper port lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LowerAddress {
+pub(crate) struct LowerAddress {
     /// Lower device.
     pub lower: usize,
     /// Byte of that lower device.
@@ -27,7 +27,7 @@ pub struct LowerAddress {
 }
 
 /// How lower devices make up the upper one.
-pub trait Layout: 'static {
+pub(crate) trait Layout: 'static {
     /// Number of lower devices.
     fn lowers(&self) -> usize;
 
@@ -45,7 +45,7 @@ pub trait Layout: 'static {
 }
 
 /// The limits of `size` bytes spread over all lower devices.
-pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
+pub(crate) fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
     let (first, rest) = make.lowers.split_first().expect("the manifest demands lower devices");
     let both = rest.iter().fold(first.clone(), |all, next| all.strictest(next));
     let size = size.filter(|size| *size > 0).ok_or_else(|| {
@@ -64,13 +64,13 @@ pub fn limits(make: &Make<'_>, size: Option<u64>) -> Result<Limits, KindError> {
 }
 
 /// The manifest of a split device; `lowers` and parameters are the kind's own.
-pub const fn kind(kind: Kind) -> Kind {
+pub(crate) const fn kind(kind: Kind) -> Kind {
     let medium = esker_block::Medium::Arranged;
     Kind { passes: PASSES, role: Role::Modifier, routes: Routes::FORWARD, medium, transparent: false, ..kind }
 }
 
 /// The extension over a layout.
-pub struct Split<L>(pub L);
+pub(crate) struct Split<L>(pub L);
 
 impl<L: Layout> Extension for Split<L> {
     fn follows(&self, lower: usize) -> bool {
@@ -160,4 +160,4 @@ fn join(ctx: &Ctx<'_>, whole: Bio, parts: Vec<Bio>) -> Step<Flow> {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use esker_rt::sim::{Sim, SimConfig};
 use esker_rt::{JoinHandle, Rt};
 use esker_stack::Export;
 use esker_testkit::bench;
-pub use esker_testkit::bench::{read, run, stat, try_read, write};
+pub(crate) use esker_testkit::bench::{read, run, stat, try_read, write};
 
 static KINDS: &[&Kind] = &[
     &esker_dev::memory::KIND,
@@ -44,28 +44,28 @@ fn build_poor(make: &Make<'_>) -> Result<Layer, KindError> {
 }
 
 /// The device `vol` of a stack text.
-pub fn open(rt: &Rt, text: &str) -> Export {
+pub(crate) fn open(rt: &Rt, text: &str) -> Export {
     bench::open(rt, KINDS, text)
 }
 
-pub fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
+pub(crate) fn try_open(rt: &Rt, text: &str) -> Result<Export, String> {
     bench::try_open(rt, KINDS, text)
 }
 
 /// Demands that a stack is refused, with these words.
-pub fn check_refused(text: &str, why: &str) {
+pub(crate) fn check_refused(text: &str, why: &str) {
     let sim = Sim::new(SimConfig::seeded(1));
     let error = try_open(&sim.rt(), text).err().unwrap_or_else(|| panic!("{text} was built"));
     assert!(error.contains(why), "{text}: \"{error}\" should say \"{why}\"");
 }
 
 /// Demands that a stack behaves like a flat array that keeps what is written.
-pub fn check_conforms(text: &str) {
+pub(crate) fn check_conforms(text: &str) {
     bench::check_conforms(KINDS, text);
 }
 
 /// A write that runs as a task of its own.
-pub fn start_write(vol: &Export, at: u64, bytes: Vec<u8>) -> JoinHandle<()> {
+pub(crate) fn start_write(vol: &Export, at: u64, bytes: Vec<u8>) -> JoinHandle<()> {
     let writer = vol.clone();
     vol.stack().rt().spawn("writer", async move { write(&writer, at, &bytes).await })
 }

@@ -158,7 +158,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    pub fn add(&mut self, record: &Record) {
+    pub(crate) fn add(&mut self, record: &Record) {
         let at = record.volume as usize;
         if at >= VOLUMES_MAX {
             self.beyond = self.beyond.max(at + 1);
@@ -175,7 +175,7 @@ impl Scan {
     ///
     /// # Errors
     /// A trace without requests or with too many volumes.
-    pub fn facts(self, trace: &Trace, feed: &RecordIter) -> Result<Vec<Facts>, PredictError> {
+    pub(crate) fn facts(self, trace: &Trace, feed: &RecordIter) -> Result<Vec<Facts>, PredictError> {
         if self.beyond > 0 {
             let named = feed.volumes().iter().take(VOLUMES_NAMED).cloned().collect::<Vec<_>>().join(", ");
             return Err(PredictError::TooManyVolumes { name: trace.name().to_string(), volumes: self.beyond, named });

@@ -52,7 +52,7 @@ pub(crate) enum Records {
 }
 
 impl Records {
-    pub fn list(records: Arc<Vec<Record>>) -> Records {
+    pub(crate) fn list(records: Arc<Vec<Record>>) -> Records {
         Records::List(records, 0)
     }
 
@@ -88,7 +88,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    pub fn is_timed(self) -> bool {
+    pub(crate) fn is_timed(self) -> bool {
         self != Clock::None
     }
 }
@@ -107,23 +107,23 @@ pub(crate) struct RecordIter {
 }
 
 impl RecordIter {
-    pub fn new(records: Records, limit: Limit, load: Load) -> RecordIter {
+    pub(crate) fn new(records: Records, limit: Limit, load: Load) -> RecordIter {
         let repeats = limit.dedup_window.map(Repeats::new);
         let clock = records.clock();
         RecordIter { records, limit, load, clock, taken: 0, repeats, spread: VecDeque::new(), ahead: None }
     }
 
     /// Records so far.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
     /// The trace in its file.
-    pub fn reader(&self) -> Option<&TraceReader> {
+    pub(crate) fn reader(&self) -> Option<&TraceReader> {
         match &self.records {
             Records::Reader(reader) => Some(reader.inner()),
             Records::List(..) => None,
@@ -131,7 +131,7 @@ impl RecordIter {
     }
 
     /// Names of the volumes met so far; records in memory have none.
-    pub fn volumes(&self) -> &[String] {
+    pub(crate) fn volumes(&self) -> &[String] {
         match &self.records {
             Records::Reader(reader) => reader.volumes(),
             Records::List(..) => &[],
@@ -139,12 +139,12 @@ impl RecordIter {
     }
 
     /// What was wrong with the part that was read.
-    pub fn damage(&self) -> Option<String> {
+    pub(crate) fn damage(&self) -> Option<String> {
         let report = self.reader()?.report();
         (!report.is_clean() && !self.limit.cuts()).then(|| report.to_string())
     }
 
-    pub fn next(&mut self) -> Result<Option<Record>, PredictError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, PredictError> {
         if self.limit.requests.is_some_and(|most| self.taken >= most) {
             return Ok(None);
         }
@@ -214,11 +214,11 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    pub fn new(window: Nanos) -> Repeats {
+    pub(crate) fn new(window: Nanos) -> Repeats {
         Repeats { window, last: BTreeMap::new(), order: VecDeque::new() }
     }
 
-    pub fn is_repeat(&mut self, record: &Record) -> bool {
+    pub(crate) fn is_repeat(&mut self, record: &Record) -> bool {
         while let Some((at, key)) = self.order.front().copied() {
             if record.at.saturating_sub(at) < self.window && self.order.len() < REMEMBERED_MAX {
                 break;

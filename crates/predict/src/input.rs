@@ -140,7 +140,7 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     /// Bytes of its records in memory.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.records.as_ref().map_or(0, |held| held.len() as u64 * RECORD_BYTES)
     }
 }
@@ -156,12 +156,12 @@ pub(crate) struct Reel {
 
 impl Reel {
     /// All records of `trace`, at their times, from volume `first` on.
-    pub fn whole(trace: Trace, first: usize) -> Reel {
+    pub(crate) fn whole(trace: Trace, first: usize) -> Reel {
         Reel { trace, limit: Limit::default(), load: Load::Open, first }
     }
 
     /// The part of `trace` that was loaded. Records in memory need no second pass over the trace.
-    pub fn new(trace: &Trace, limit: Limit, load: Load, first: usize, records: Option<Vec<Record>>) -> Reel {
+    pub(crate) fn new(trace: &Trace, limit: Limit, load: Load, first: usize, records: Option<Vec<Record>>) -> Reel {
         match records {
             Some(records) => Reel::whole(Trace::from_records(&trace.name, records), first),
             None => Reel { trace: trace.clone(), limit, load, first },
@@ -169,17 +169,17 @@ impl Reel {
     }
 
     /// Only its first requests.
-    pub fn shortened(&self, requests: u64) -> Reel {
+    pub(crate) fn shortened(&self, requests: u64) -> Reel {
         let requests = self.limit.requests.map_or(requests, |most| most.min(requests));
         Reel { limit: Limit { requests: Some(requests), ..self.limit }, ..self.clone() }
     }
 
-    pub fn feed(&self) -> Result<RecordIter, PredictError> {
+    pub(crate) fn feed(&self) -> Result<RecordIter, PredictError> {
         self.trace.feed(&self.limit, self.load)
     }
 
     /// As [`Reel::feed`], with all records in memory before the first is asked for.
-    pub fn loaded(&self) -> Result<RecordIter, PredictError> {
+    pub(crate) fn loaded(&self) -> Result<RecordIter, PredictError> {
         let (mut feed, mut records) = (self.feed()?, Vec::new());
         while let Some(record) = feed.next()? {
             records.push(record);

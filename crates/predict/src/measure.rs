@@ -191,7 +191,7 @@ pub(crate) struct Answered {
 
 impl Tally {
     /// For so many volumes and a run that is planned to take `span`.
-    pub fn new(volumes: usize, span: Nanos) -> Tally {
+    pub(crate) fn new(volumes: usize, span: Nanos) -> Tally {
         Tally {
             volumes: (0..volumes).map(|_| VolumeTally::new()).collect(),
             start: Time::ZERO,
@@ -211,17 +211,17 @@ impl Tally {
     }
 
     /// For a run of which only the whole is judged: it has no intervals.
-    pub fn without_intervals(volumes: usize) -> Tally {
+    pub(crate) fn without_intervals(volumes: usize) -> Tally {
         Tally { slices: Vec::new(), ..Tally::new(volumes, Nanos::ZERO) }
     }
 
     /// For a run of unknown length.
-    pub fn of_unknown_span(volumes: usize) -> Tally {
+    pub(crate) fn of_unknown_span(volumes: usize) -> Tally {
         Tally { grows: true, ..Tally::new(volumes, FIRST_SPAN) }
     }
 
     /// Counts time from `start`.
-    pub fn from(self, start: Time) -> Tally {
+    pub(crate) fn from(self, start: Time) -> Tally {
         Tally { start, last_due: start, last_answer: start, ..self }
     }
 
@@ -241,7 +241,7 @@ impl Tally {
     }
 
     /// A request enters the stack.
-    pub fn enters(&mut self, due: Time) {
+    pub(crate) fn enters(&mut self, due: Time) {
         self.sent += 1;
         self.inflight += 1;
         self.inflight_max = self.inflight_max.max(self.inflight);
@@ -253,7 +253,7 @@ impl Tally {
     }
 
     /// A request is answered.
-    pub fn answered(&mut self, answered: &Answered) {
+    pub(crate) fn answered(&mut self, answered: &Answered) {
         self.inflight -= 1;
         self.last_answer = self.last_answer.max(answered.at);
         let latency = answered.at.since(answered.due);
@@ -278,21 +278,21 @@ impl Tally {
     }
 
     /// The latencies of all requests to all volumes.
-    pub fn all(&self) -> Latencies {
+    pub(crate) fn all(&self) -> Latencies {
         self.sum(|volume| vec![&volume.reads, &volume.writes, &volume.flushes, &volume.discards])
     }
 
     /// The latencies of all volumes that `select` names.
-    pub fn sum(&self, select: impl Fn(&VolumeTally) -> Vec<&Latencies>) -> Latencies {
+    pub(crate) fn sum(&self, select: impl Fn(&VolumeTally) -> Vec<&Latencies>) -> Latencies {
         Latencies::pooled(self.volumes.iter().flat_map(select))
     }
 
     /// Bytes of answered reads and writes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.volumes.iter().map(|volume| volume.read_bytes + volume.written_bytes).sum()
     }
 
-    pub fn intervals(&self) -> Vec<Interval> {
+    pub(crate) fn intervals(&self) -> Vec<Interval> {
         let interval = |(at, slice): (usize, &TimeSlice)| {
             let latency = slice.latencies.summary();
             Interval {

@@ -62,12 +62,12 @@ pub(crate) struct Built {
 
 impl Built {
     /// The logical block of an export; 0 if there is none.
-    pub fn block(&self, export: &str) -> u32 {
+    pub(crate) fn block(&self, export: &str) -> u32 {
         self.stack.export(export).map_or(0, |export| export.limits().block)
     }
 
     /// The bytes of an export; 0 if there is none.
-    pub fn size(&self, export: &str) -> u64 {
+    pub(crate) fn size(&self, export: &str) -> u64 {
         self.stack.export(export).map_or(0, |export| export.limits().size)
     }
 }
@@ -81,7 +81,7 @@ pub(crate) struct Played {
 
 impl Played {
     /// What was counted.
-    pub fn tally(&self) -> std::cell::Ref<'_, Tally> {
+    pub(crate) fn tally(&self) -> std::cell::Ref<'_, Tally> {
         self.player.tally.borrow()
     }
 }
@@ -91,7 +91,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// A stack that cannot be built or has the wrong exports, an unreadable trace, requests that are never answered.
-    pub fn run(&self) -> Result<CandidateRun, PredictError> {
+    pub(crate) fn run(&self) -> Result<CandidateRun, PredictError> {
         let world = World::in_virtual_time(self.seed);
         let built = self.build(&world)?;
         Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
@@ -102,7 +102,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::run`].
-    pub fn bears(&self, target: Nanos) -> Result<(bool, u64), PredictError> {
+    pub(crate) fn bears(&self, target: Nanos) -> Result<(bool, u64), PredictError> {
         let world = World::in_virtual_time(self.seed);
         let built = self.build(&world)?;
         let played = self.played_on(&world, &built, Tally::without_intervals)?;
@@ -117,7 +117,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::run`], and what the kernel refuses.
-    pub fn run_realtime(&self) -> Result<CandidateRun, PredictError> {
+    pub(crate) fn run_realtime(&self) -> Result<CandidateRun, PredictError> {
         let world = World::real(self.seed)?;
         let built = self.build(&world)?;
         self.fill(&world, &built)?;
@@ -128,7 +128,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// What cannot be built, or is not in the calibration.
-    pub fn build(&self, world: &World) -> Result<Built, PredictError> {
+    pub(crate) fn build(&self, world: &World) -> Result<Built, PredictError> {
         let rt = world.rt();
         let pool = Pool::new(POOLED);
         let (spec, kinds, client) = self.arranged(rt.is_sim())?;
@@ -141,7 +141,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::build`].
-    pub fn check_built(&self) -> Result<(), PredictError> {
+    pub(crate) fn check_built(&self) -> Result<(), PredictError> {
         self.build(&World::in_virtual_time(self.seed)).map(drop)
     }
 
@@ -149,7 +149,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// [`PredictError::TooSmall`].
-    pub fn check_sizes(&self) -> Result<(), PredictError> {
+    pub(crate) fn check_sizes(&self) -> Result<(), PredictError> {
         let Ok(built) = self.build(&World::in_virtual_time(self.seed)) else { return Ok(()) };
         for (export, facts) in self.candidate.spec.exports.iter().zip(self.facts) {
             let size = built.size(&export.name);
@@ -170,7 +170,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// Requests that are never answered.
-    pub fn fill(&self, world: &World, built: &Built) -> Result<(), PredictError> {
+    pub(crate) fn fill(&self, world: &World, built: &Built) -> Result<(), PredictError> {
         for export in self.exports(&built.stack).iter() {
             let limits = export.limits();
             if !limits.described && world.run(&self.candidate.name, has_holes(export.clone()))? {
@@ -185,7 +185,7 @@ impl Play<'_> {
     ///
     /// # Errors
     /// As [`Play::run`].
-    pub fn play_on(&self, world: &World, built: &Built) -> Result<Played, PredictError> {
+    pub(crate) fn play_on(&self, world: &World, built: &Built) -> Result<Played, PredictError> {
         let tally = |volumes| match self.load.is_open() {
             true => Tally::new(volumes, self.span()),
             false => Tally::of_unknown_span(volumes),

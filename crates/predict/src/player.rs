@@ -66,7 +66,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// No bound.
-    pub const NONE: Bounds = Bounds { inflight_max: u64::MAX, latency_max: Nanos(u64::MAX), misses: None };
+    pub(crate) const NONE: Bounds = Bounds { inflight_max: u64::MAX, latency_max: Nanos(u64::MAX), misses: None };
 }
 
 /// The bound that was exceeded.

@@ -14,17 +14,17 @@ pub(crate) enum World {
 }
 
 impl World {
-    pub fn in_virtual_time(seed: u64) -> World {
+    pub(crate) fn in_virtual_time(seed: u64) -> World {
         World::Virtual(Sim::new(SimConfig::seeded(seed)))
     }
 
     /// # Errors
     /// What the kernel refuses.
-    pub fn real(seed: u64) -> Result<World, PredictError> {
+    pub(crate) fn real(seed: u64) -> Result<World, PredictError> {
         Ok(World::Real(Reactor::new(RealConfig::seeded(seed))?))
     }
 
-    pub fn rt(&self) -> Rt {
+    pub(crate) fn rt(&self) -> Rt {
         match self {
             World::Virtual(sim) => sim.rt(),
             World::Real(reactor) => reactor.rt(),
@@ -35,7 +35,11 @@ impl World {
     ///
     /// # Errors
     /// A virtual world in which nothing can run any more, for `who`.
-    pub fn run<T: 'static>(&self, who: &str, future: impl Future<Output = T> + 'static) -> Result<T, PredictError> {
+    pub(crate) fn run<T: 'static>(
+        &self,
+        who: &str,
+        future: impl Future<Output = T> + 'static,
+    ) -> Result<T, PredictError> {
         let stuck =
             |halt: esker_rt::sim::Halt| PredictError::Stuck { candidate: who.to_string(), halt: halt.to_string() };
         match self {
@@ -45,7 +49,7 @@ impl World {
     }
 
     /// Fingerprint and count of all events; the real world has none.
-    pub fn digest(&self) -> Option<(String, u64)> {
+    pub(crate) fn digest(&self) -> Option<(String, u64)> {
         match self {
             World::Virtual(sim) => Some((format!("{:016x}", sim.digest()), sim.events())),
             World::Real(_) => None,

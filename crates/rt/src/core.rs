@@ -38,7 +38,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(world: World, seed: u64, remote: Arc<Remote>) -> Rc<Core> {
+    pub(crate) fn new(world: World, seed: u64, remote: Arc<Remote>) -> Rc<Core> {
         Rc::new(Core {
             world,
             seed,
@@ -54,7 +54,7 @@ impl Core {
         })
     }
 
-    pub fn spawn(&self, name: &'static str, future: LocalFuture) {
+    pub(crate) fn spawn(&self, name: &'static str, future: LocalFuture) {
         if self.killed.get() {
             return;
         }
@@ -74,7 +74,7 @@ impl Core {
 
     /// Readies the tasks that wakers named since the last call.
     #[inline]
-    pub fn collect_woken(&self) {
+    pub(crate) fn collect_woken(&self) {
         if self.remote.has_pending() {
             self.collect_pending();
         }
@@ -86,24 +86,24 @@ impl Core {
         woken.drain(..).for_each(|id| self.make_ready(id));
     }
 
-    pub fn pop_ready(&self) -> Option<TaskId> {
+    pub(crate) fn pop_ready(&self) -> Option<TaskId> {
         self.ready.borrow_mut().pop_front()
     }
 
     #[inline]
-    pub fn has_ready(&self) -> bool {
+    pub(crate) fn has_ready(&self) -> bool {
         !self.ready.borrow().is_empty()
     }
 
     /// Polls one task and returns whether it was alive.
-    pub fn poll(&self, id: TaskId) -> bool {
+    pub(crate) fn poll(&self, id: TaskId) -> bool {
         let running = self.tasks.borrow_mut().take(id);
         self.poll_taken(id, running)
     }
 
     /// Polls a task that an event woke, at once, unless it is on its way to a poll already.
     #[inline]
-    pub fn poll_idle(&self, id: TaskId) {
+    pub(crate) fn poll_idle(&self, id: TaskId) {
         let running = self.tasks.borrow_mut().take_idle(id);
         self.poll_taken(id, running);
     }
@@ -123,7 +123,7 @@ impl Core {
 
     /// Wakes `waker` at `at`.
     #[inline]
-    pub fn wake_at(&self, at: Time, waker: &Waker) -> TimerKey {
+    pub(crate) fn wake_at(&self, at: Time, waker: &Waker) -> TimerKey {
         let wakes = match self.current.get() {
             Some((id, data)) if data == waker.data() => Wakes::Task(id),
             _ => Wakes::Waker(waker.clone()),
@@ -131,7 +131,7 @@ impl Core {
         self.timers.borrow_mut().insert(at, wakes)
     }
 
-    pub fn fire(&self, wakes: Wakes) {
+    pub(crate) fn fire(&self, wakes: Wakes) {
         match wakes {
             Wakes::Task(id) => {
                 if self.tasks.borrow_mut().mark_queued(id) {
@@ -144,12 +144,12 @@ impl Core {
     }
 
     /// Names of tasks that have not ended.
-    pub fn task_names(&self) -> Vec<&'static str> {
+    pub(crate) fn task_names(&self) -> Vec<&'static str> {
         self.tasks.borrow().names()
     }
 
     /// Drops every task and event. Afterwards the world accepts nothing.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.killed.set(true);
         self.ready.borrow_mut().clear();
         drop(self.timers.borrow_mut().clear());

@@ -28,7 +28,7 @@ pub(crate) fn pair<T>() -> (Sender<T>, JoinHandle<T>) {
 }
 
 impl<T> Sender<T> {
-    pub fn finish(self, value: T) {
+    pub(crate) fn finish(self, value: T) {
         let before = self.state.replace(State::Done(value));
         if let State::Running(Some(waker)) = before {
             waker.wake();

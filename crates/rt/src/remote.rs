@@ -33,13 +33,13 @@ pub(crate) struct Remote<T = TaskId> {
 }
 
 impl<T> Remote<T> {
-    pub fn new(unpark: Unpark) -> Remote<T> {
+    pub(crate) fn new(unpark: Unpark) -> Remote<T> {
         let state = Mutex::new(State { woken: Vec::new(), parked: false });
         Remote { state, pending: AtomicBool::new(false), unpark }
     }
 
     /// Adds a woken task. Any thread.
-    pub fn push(&self, item: T) {
+    pub(crate) fn push(&self, item: T) {
         let parked = self.with(|state| {
             state.woken.push(item);
             self.pending.store(true, Ordering::Release);
@@ -52,12 +52,12 @@ impl<T> Remote<T> {
 
     /// Whether tasks were woken since the last `drain`. Owner only.
     #[inline]
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.pending.load(Ordering::Acquire)
     }
 
     /// Moves all woken tasks to `out`, in the order of their wake-ups. Owner only.
-    pub fn drain(&self, out: &mut Vec<T>) {
+    pub(crate) fn drain(&self, out: &mut Vec<T>) {
         if self.has_pending() {
             self.with(|state| {
                 self.pending.store(false, Ordering::Release);
@@ -67,7 +67,7 @@ impl<T> Remote<T> {
     }
 
     /// Announces that the owner is about to wait. False: something is pending, do not wait.
-    pub fn park(&self) -> bool {
+    pub(crate) fn park(&self) -> bool {
         self.with(|state| {
             state.parked = state.woken.is_empty();
             state.parked
@@ -75,7 +75,7 @@ impl<T> Remote<T> {
     }
 
     /// The owner runs again.
-    pub fn unparked(&self) {
+    pub(crate) fn unparked(&self) {
         self.with(|state| state.parked = false);
     }
 

@@ -70,22 +70,22 @@ impl SimState {
     }
 
     #[inline]
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         self.now.get() + self.debt.get()
     }
 
     #[inline]
-    pub fn debt(&self) -> Nanos {
+    pub(crate) fn debt(&self) -> Nanos {
         self.debt.get()
     }
 
     #[inline]
-    pub fn charge(&self, cost: Nanos) {
+    pub(crate) fn charge(&self, cost: Nanos) {
         self.debt.set(self.debt.get() + cost);
     }
 
     #[inline]
-    pub fn note(&self, word: u64) {
+    pub(crate) fn note(&self, word: u64) {
         let mut digest = self.digest.get();
         digest.word(word);
         self.digest.set(digest);

@@ -56,7 +56,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub fn insert(&mut self, name: &'static str, remote: &Arc<Remote>, future: LocalFuture) -> TaskId {
+    pub(crate) fn insert(&mut self, name: &'static str, remote: &Arc<Remote>, future: LocalFuture) -> TaskId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { generation: 0, name, header: None, running: None });
             (self.entries.len() - 1) as u32
@@ -76,7 +76,7 @@ impl Tasks {
     }
 
     /// Takes the task out for a poll. `None` if it ended, or runs already.
-    pub fn take(&mut self, id: TaskId) -> Option<Running> {
+    pub(crate) fn take(&mut self, id: TaskId) -> Option<Running> {
         let entry = self.entry(id)?;
         entry.header.as_ref()?.queued.store(false, Ordering::Release);
         entry.running.take()
@@ -84,7 +84,7 @@ impl Tasks {
 
     /// As [`Tasks::take`], unless the task is queued already and will be polled anyway.
     #[inline]
-    pub fn take_idle(&mut self, id: TaskId) -> Option<Running> {
+    pub(crate) fn take_idle(&mut self, id: TaskId) -> Option<Running> {
         let entry = self.entry(id)?;
         if entry.header.as_ref()?.queued.load(Ordering::Acquire) {
             return None;
@@ -92,13 +92,13 @@ impl Tasks {
         entry.running.take()
     }
 
-    pub fn put_back(&mut self, id: TaskId, running: Running) {
+    pub(crate) fn put_back(&mut self, id: TaskId, running: Running) {
         if let Some(entry) = self.entry(id) {
             entry.running = Some(running);
         }
     }
 
-    pub fn remove(&mut self, id: TaskId) {
+    pub(crate) fn remove(&mut self, id: TaskId) {
         if let Some(entry) = self.entry(id) {
             entry.generation = entry.generation.wrapping_add(1);
             entry.header = None;
@@ -108,7 +108,7 @@ impl Tasks {
     }
 
     /// Marks a waiting task as queued; false if it is queued already or has ended.
-    pub fn mark_queued(&mut self, id: TaskId) -> bool {
+    pub(crate) fn mark_queued(&mut self, id: TaskId) -> bool {
         let header = self.entry(id).and_then(|e| e.header.as_ref());
         header.is_some_and(|h| {
             // Only this world's thread and foreign wakers write it; losing a race costs one spurious poll.
@@ -119,12 +119,12 @@ impl Tasks {
     }
 
     /// Names of the tasks that have not ended.
-    pub fn names(&self) -> Vec<&'static str> {
+    pub(crate) fn names(&self) -> Vec<&'static str> {
         self.entries.iter().filter(|e| e.header.is_some()).map(|e| e.name).collect()
     }
 
     /// Takes every future out, for dropping outside the table's borrow.
-    pub fn clear(&mut self) -> Vec<LocalFuture> {
+    pub(crate) fn clear(&mut self) -> Vec<LocalFuture> {
         let live: Vec<TaskId> = self
             .entries
             .iter()

@@ -91,7 +91,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     #[inline]
-    pub fn insert(&mut self, at: Time, wakes: Wakes) -> TimerKey {
+    pub(crate) fn insert(&mut self, at: Time, wakes: Wakes) -> TimerKey {
         let counter = self.counter;
         self.counter += 1;
         let entry = Slot { counter, wakes: Some(wakes) };
@@ -115,7 +115,7 @@ impl Timers {
 
     /// Forgets an event; nothing happens if it fired.
     #[inline]
-    pub fn cancel(&mut self, key: TimerKey) {
+    pub(crate) fn cancel(&mut self, key: TimerKey) {
         // After `clear` the slot may be gone.
         let Some(slot) = self.slots.get_mut(key.slot as usize) else { return };
         if slot.counter == key.counter && slot.wakes.take().is_some() {
@@ -172,13 +172,13 @@ impl Timers {
 
     /// The instant of the first live event.
     #[inline]
-    pub fn next_deadline(&self) -> Option<Time> {
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.front().map(HeapKey::at)
     }
 
     /// Takes the first event if its instant is not after `limit`.
     #[inline]
-    pub fn pop_due(&mut self, limit: Time) -> Option<Due> {
+    pub(crate) fn pop_due(&mut self, limit: Time) -> Option<Due> {
         if self.next_deadline()? > limit {
             return None;
         }
@@ -192,7 +192,7 @@ impl Timers {
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) -> Vec<Slotted> {
+    pub(crate) fn clear(&mut self) -> Vec<Slotted> {
         self.lane.clear();
         self.heap.clear();
         self.free.clear();

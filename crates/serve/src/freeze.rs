@@ -44,7 +44,7 @@ pub(crate) struct Done {
 
 impl Freezer {
     /// The freeze in force.
-    pub fn cold(&self) -> Option<Cold> {
+    pub(crate) fn cold(&self) -> Option<Cold> {
         self.now.borrow().as_ref().map(|f| Cold { number: f.number, since: f.since, until: f.until })
     }
 

@@ -212,12 +212,12 @@ impl Shared {
     }
 
     /// Whether the server was asked to stop.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_asked()
     }
 
     /// The ways beside NBD.
-    pub fn fronts(&self) -> Vec<Rc<dyn Front>> {
+    pub(crate) fn fronts(&self) -> Vec<Rc<dyn Front>> {
         self.fronts.borrow().clone()
     }
 
@@ -233,12 +233,12 @@ impl Shared {
     }
 
     /// What clients can reach, on every way.
-    pub fn offers(&self) -> Vec<Offer> {
+    pub(crate) fn offers(&self) -> Vec<Offer> {
         self.ready().into_iter().map(Offer::from).chain(self.fronts().iter().flat_map(|front| front.offers())).collect()
     }
 
     /// Waits until the server is asked to stop.
-    pub async fn stopping(&self) {
+    pub(crate) async fn stopping(&self) {
         self.stop.asked().await;
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    pub fn within(patience: Nanos) -> Stop {
+    pub(crate) fn within(patience: Nanos) -> Stop {
         Stop {
             asked: Cell::new(false),
             told: Notify::default(),
@@ -41,23 +41,23 @@ impl Stop {
     }
 
     /// Asks for it. What was asked for first holds.
-    pub fn ask(&self, patience: Option<Nanos>) {
+    pub(crate) fn ask(&self, patience: Option<Nanos>) {
         if !self.asked.replace(true) {
             self.patience.set(patience.unwrap_or(self.patience.get()));
             self.told.notify_all();
         }
     }
 
-    pub fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.asked.get()
     }
 
-    pub async fn asked(&self) {
+    pub(crate) async fn asked(&self) {
         self.told.wait_until(|| self.asked.get()).await;
     }
 
     /// This client is told if the stop fails.
-    pub fn see_off(&self, client: &Stream) {
+    pub(crate) fn see_off(&self, client: &Stream) {
         self.waiting.borrow_mut().push(client.clone());
     }
 }

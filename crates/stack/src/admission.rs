@@ -36,14 +36,14 @@ impl Default for Admission {
 impl Admission {
     /// Lets a request in now, if admission is open and the class has a credit.
     #[inline]
-    pub fn try_enter(&self, class: Class) -> bool {
+    pub(crate) fn try_enter(&self, class: Class) -> bool {
         let is_in = !self.closed.get() && self.admitted[class as usize].try_take(1);
         self.inflight.set(self.inflight.get() + u64::from(is_in));
         is_in
     }
 
     /// Waits until a request is let in.
-    pub async fn enter(&self, class: Class) {
+    pub(crate) async fn enter(&self, class: Class) {
         loop {
             self.changed.wait_until(|| !self.closed.get()).await;
             let credits = &self.admitted[class as usize];
@@ -58,7 +58,7 @@ impl Admission {
 
     /// A request that was let in has its answer.
     #[inline]
-    pub fn leave(&self, class: Class) {
+    pub(crate) fn leave(&self, class: Class) {
         self.admitted[class as usize].give(1);
         self.inflight.set(self.inflight.get() - 1);
         if self.closed.get() {
@@ -67,7 +67,7 @@ impl Admission {
     }
 
     /// Waits until an extension's own work is let in; false if none will be any more.
-    pub async fn enter_job(&self) -> bool {
+    pub(crate) async fn enter_job(&self) -> bool {
         self.changed.wait_until(|| !self.closed.get() || self.ended.get()).await;
         let is_in = !self.ended.get();
         self.inflight.set(self.inflight.get() + u64::from(is_in));
@@ -75,7 +75,7 @@ impl Admission {
     }
 
     /// Work that was let in has ended.
-    pub fn leave_job(&self) {
+    pub(crate) fn leave_job(&self) {
         self.inflight.set(self.inflight.get() - 1);
         if self.closed.get() {
             self.changed.notify_all();
@@ -83,47 +83,47 @@ impl Admission {
     }
 
     /// Requests and pieces of work that are in.
-    pub fn inflight(&self) -> u64 {
+    pub(crate) fn inflight(&self) -> u64 {
         self.inflight.get()
     }
 
     /// Lets no request in any more; false if that was so already.
-    pub fn close(&self) -> bool {
+    pub(crate) fn close(&self) -> bool {
         !self.closed.replace(true)
     }
 
     /// Closes it for good and tells all work that waits.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.ended.set(true);
         self.closed.set(true);
         self.changed.notify_all();
     }
 
     /// Lets no request in until the layers are opened.
-    pub fn begin_opening(&self) {
+    pub(crate) fn begin_opening(&self) {
         self.opening.set(true);
         self.closed.set(true);
     }
 
     /// They are.
-    pub fn end_opening(&self) {
+    pub(crate) fn end_opening(&self) {
         self.opening.set(false);
         self.open();
     }
 
     /// Waits until the layers are opened, or admission is closed for good.
-    pub async fn opened(&self) {
+    pub(crate) async fn opened(&self) {
         self.changed.wait_until(|| !self.opening.get() || self.ended.get()).await;
     }
 
     /// Lets requests in again.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.closed.set(false);
         self.changed.notify_all();
     }
 
     /// Waits until no request is in.
-    pub async fn emptied(&self) {
+    pub(crate) async fn emptied(&self) {
         self.changed.wait_until(|| self.inflight.get() == 0).await;
     }
 }

@@ -81,19 +81,19 @@ pub(crate) struct HandlerAudit {
 
 impl HandlerAudit {
     /// A client's request enters.
-    pub fn enter(&self) {
+    pub(crate) fn enter(&self) {
         *self.last.borrow_mut() = None;
     }
 
     /// `name` has let a request go.
-    pub fn left(&self, name: &str) {
+    pub(crate) fn left(&self, name: &str) {
         if self.what.get().handlers {
             *self.last.borrow_mut() = Some(name.to_string());
         }
     }
 
     /// The request on its way has reached `end`.
-    pub fn reached(&self, origin: Option<VolumeId>, end: VolumeId) {
+    pub(crate) fn reached(&self, origin: Option<VolumeId>, end: VolumeId) {
         if !self.what.get().handlers {
             return;
         }
@@ -102,7 +102,7 @@ impl HandlerAudit {
     }
 
     /// `name` has answered a request.
-    pub fn answered(&self, origin: Option<VolumeId>, name: &str) {
+    pub(crate) fn answered(&self, origin: Option<VolumeId>, name: &str) {
         if self.what.get().handlers {
             self.count((origin, Some(name.to_string()), None));
         }
@@ -113,7 +113,7 @@ impl HandlerAudit {
     }
 
     /// The part `name` has left with its volumes, whose numbers may become others': it counts as one that is gone.
-    pub fn forget(&self, name: &str, volumes: &[VolumeId]) {
+    pub(crate) fn forget(&self, name: &str, volumes: &[VolumeId]) {
         let mut handled = self.handled.borrow_mut();
         let volume = |volume: VolumeId| if volumes.contains(&volume) { GONE } else { volume };
         for ((origin, last, end), requests) in std::mem::take(&mut *handled) {

@@ -313,7 +313,7 @@ fn meter_slots(parts: &Parts, device: &str, measure: Measure) -> Vec<Slot> {
 
 impl Parts {
     /// The names of a part's upper ports.
-    pub fn ends(&self, device: &str) -> Vec<String> {
+    pub(crate) fn ends(&self, device: &str) -> Vec<String> {
         match self.instances.get(device) {
             Some(instance) => instance.uppers.iter().map(|upper| volume_name(device, &upper.port)).collect(),
             None => vec![device.to_string()],
@@ -326,7 +326,7 @@ impl Parts {
     }
 
     /// The volume of that name.
-    pub fn volume(&self, name: &str) -> Option<VolumeId> {
+    pub(crate) fn volume(&self, name: &str) -> Option<VolumeId> {
         Some(self.volumes.get(name)?.number.volume())
     }
 
@@ -339,7 +339,7 @@ impl Parts {
     }
 
     /// What a part's upper ports tell about themselves.
-    pub fn end_stats(&self, device: &str, snapshot: &Snapshot, measure: Measure) -> Vec<EndStats> {
+    pub(crate) fn end_stats(&self, device: &str, snapshot: &Snapshot, measure: Measure) -> Vec<EndStats> {
         let is_measured = measure.covers(self.leaves.contains_key(device));
         let end = |name: String| {
             let reading = if is_measured { self.meters.reading(&name) } else { None };
@@ -349,7 +349,7 @@ impl Parts {
     }
 
     /// Limits of the volume of that name.
-    pub fn limits(&self, name: &str) -> Option<&Limits> {
+    pub(crate) fn limits(&self, name: &str) -> Option<&Limits> {
         if let Some(leaf) = self.leaves.get(name) {
             return Some(leaf.device.limits());
         }
@@ -359,7 +359,7 @@ impl Parts {
     }
 
     /// Forgets a part, its ends and their meters.
-    pub fn forget(&mut self, name: &str) {
+    pub(crate) fn forget(&mut self, name: &str) {
         for end in self.ends(name) {
             self.volumes.remove(&end);
             self.meters.forget(&end);

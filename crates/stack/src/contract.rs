@@ -18,11 +18,11 @@ pub(crate) struct LimitsCheck {
 
 impl LimitsCheck {
     /// Admits nothing.
-    pub fn closed() -> LimitsCheck {
+    pub(crate) fn closed() -> LimitsCheck {
         LimitsCheck { size: Cell::new(0), block_mask: 0, transfer_max: 0, able: [false; 7], described: false }
     }
 
-    pub fn new(limits: &Limits) -> LimitsCheck {
+    pub(crate) fn new(limits: &Limits) -> LimitsCheck {
         LimitsCheck {
             size: Cell::new(limits.size),
             block_mask: u64::from(limits.block) - 1,
@@ -33,13 +33,13 @@ impl LimitsCheck {
     }
 
     /// The volume has another size now.
-    pub fn set_size(&self, bytes: u64) {
+    pub(crate) fn set_size(&self, bytes: u64) {
         self.size.set(bytes);
     }
 
     /// Whether `bio` certainly keeps to the contract. If not, [`check`] decides and gives the reason.
     #[inline]
-    pub fn admits(&self, bio: &Bio) -> bool {
+    pub(crate) fn admits(&self, bio: &Bio) -> bool {
         let able = self.able[bio.op.number()];
         let (start, len) = (bio.range.start(), bio.range.len());
         able & (len != 0)

@@ -55,18 +55,18 @@ impl ExportSlot {
     }
 
     /// The volume that clients address.
-    pub fn volume(&self) -> VolumeId {
+    pub(crate) fn volume(&self) -> VolumeId {
         self.number.volume()
     }
 
     /// The meter's mark of a request that has come.
     #[inline]
-    pub fn see(&self, bio: &Bio, rt: &Rt) -> u64 {
+    pub(crate) fn see(&self, bio: &Bio, rt: &Rt) -> u64 {
         self.seen.take().unwrap_or_else(|| self.meter.begin(bio, rt.now()))
     }
 
     /// The next request that enters is the one that has this mark.
-    pub fn enters(&self, mark: Option<u64>) {
+    pub(crate) fn enters(&self, mark: Option<u64>) {
         self.seen.set(mark);
     }
 
@@ -101,12 +101,12 @@ pub(crate) struct ExportSlots(RefCell<BTreeMap<String, Rc<ExportSlot>>>);
 
 impl ExportSlots {
     /// The slot of the export of that name.
-    pub fn get(&self, name: &str) -> Option<Rc<ExportSlot>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Rc<ExportSlot>> {
         self.0.borrow().get(name).cloned()
     }
 
     /// The slot of an export in an arrangement, and the number of its volume.
-    pub fn place(&self, export: &ExportSpec, parts: &Parts) -> Option<(Slot, Rc<Number>)> {
+    pub(crate) fn place(&self, export: &ExportSpec, parts: &Parts) -> Option<(Slot, Rc<Number>)> {
         let slot = self.get(&export.name)?;
         let limits = parts.limits(&export.device)?;
         let (name, number) = (format!("export {}", export.name), slot.number.clone());
@@ -117,7 +117,7 @@ impl ExportSlots {
 
     /// Counts a request that its export's volume refuses.
     #[cold]
-    pub fn refused(&self, bio: &Bio, rt: &Rt) {
+    pub(crate) fn refused(&self, bio: &Bio, rt: &Rt) {
         if let Some(slot) = self.0.borrow().values().find(|slot| slot.volume() == bio.dest) {
             slot.meter.end(slot.see(bio, rt), rt.now(), true);
         }
@@ -125,7 +125,7 @@ impl ExportSlots {
 
     /// Marks in the map of each export on `volume` that these bytes of it are about to change. An export whose bytes
     /// may lie elsewhere is marked as a whole.
-    pub fn mark(&self, snapshot: &Snapshot, volume: VolumeId, range: ByteRange) {
+    pub(crate) fn mark(&self, snapshot: &Snapshot, volume: VolumeId, range: ByteRange) {
         let slots = self.0.borrow();
         let mut tracked = slots.values().filter_map(|slot| Some((slot, slot.own.get()?))).peekable();
         if tracked.peek().is_none() {
@@ -145,7 +145,7 @@ impl ExportSlots {
     }
 
     /// Finds out anew which exports stand on which others.
-    pub fn relate(&self, snapshot: &Snapshot) {
+    pub(crate) fn relate(&self, snapshot: &Snapshot) {
         let slots = self.0.borrow();
         slots.values().for_each(|slot| slot.kin.borrow_mut().clear());
         let is_tracked = |slot: &&Rc<ExportSlot>| slot.own.get().is_some();

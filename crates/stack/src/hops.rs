@@ -28,12 +28,12 @@ const NOWHERE: u32 = 0;
 
 impl Hop {
     /// Into an upper port of the slot `index`.
-    pub fn slot(fence: LimitsCheck, index: u16, port: u16) -> Hop {
+    pub(crate) fn slot(fence: LimitsCheck, index: u16, port: u16) -> Hop {
         Hop { fence, target: Target::Slot { index, port }, until: index }
     }
 
     /// To the leaf `index`, which every slot is above.
-    pub fn leaf(fence: LimitsCheck, index: u16) -> Hop {
+    pub(crate) fn leaf(fence: LimitsCheck, index: u16) -> Hop {
         Hop { fence, target: Target::Leaf(index), until: LAST }
     }
 
@@ -53,7 +53,7 @@ pub(crate) struct Hops {
 
 impl Hops {
     /// `met` in any order; `volumes` is one more than the largest volume number. No slot has the number [`LAST`].
-    pub fn new(mut met: Vec<(VolumeId, Hop)>, volumes: usize) -> Hops {
+    pub(crate) fn new(mut met: Vec<(VolumeId, Hop)>, volumes: usize) -> Hops {
         met.sort_by_key(|(volume, hop)| (*volume, hop.until));
         let (mut hops, mut firsts) = (vec![Hop::nowhere()], vec![NOWHERE; volumes]);
         let mut met = met.into_iter().peekable();
@@ -73,7 +73,7 @@ impl Hops {
 
     /// The number of the hop of a request at `position` that is addressed to `volume`.
     #[inline]
-    pub fn at(&self, position: u16, volume: VolumeId) -> usize {
+    pub(crate) fn at(&self, position: u16, volume: VolumeId) -> usize {
         let first = self.first(volume);
         // Nothing is behind a request of a client.
         if position == 0 { first } else { self.behind(first, position) }
@@ -94,12 +94,12 @@ impl Hops {
     }
 
     #[inline]
-    pub fn get(&self, number: usize) -> &Hop {
+    pub(crate) fn get(&self, number: usize) -> &Hop {
         &self.hops[number]
     }
 
     /// A volume has another size now.
-    pub fn set_size(&self, volume: VolumeId, bytes: u64) {
+    pub(crate) fn set_size(&self, volume: VolumeId, bytes: u64) {
         let hops = &self.hops[self.first(volume)..];
         let last = hops.iter().position(|hop| hop.until == LAST).expect("the last hop is met from everywhere");
         hops[..=last].iter().for_each(|hop| hop.fence.set_size(bytes));
@@ -107,7 +107,7 @@ impl Hops {
 
     /// How many there are.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.hops.len()
     }
 }

@@ -100,25 +100,25 @@ type Placed = (Rc<Meter>, Rc<Instance>);
 
 impl Meters {
     /// A slot that measures `volume`.
-    pub fn slot(&self, name: &str, volume: VolumeId, limits: &Limits) -> Slot {
+    pub(crate) fn slot(&self, name: &str, volume: VolumeId, limits: &Limits) -> Slot {
         let mut meters = self.0.borrow_mut();
         let (_, instance) = meters.entry(name.to_string()).or_insert_with(|| gauge(name, limits));
         Slot::new(instance.clone(), vec![volume], vec![volume])
     }
 
     /// What the meter on that volume has seen.
-    pub fn reading(&self, name: &str) -> Option<Reading> {
+    pub(crate) fn reading(&self, name: &str) -> Option<Reading> {
         self.0.borrow().get(name).map(|(meter, _)| meter.reading())
     }
 
     /// How many there are.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.borrow().len()
     }
 
     /// Forgets the meter of a volume that is gone.
-    pub fn forget(&self, name: &str) {
+    pub(crate) fn forget(&self, name: &str) {
         self.0.borrow_mut().remove(name);
     }
 }

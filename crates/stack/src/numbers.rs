@@ -31,7 +31,7 @@ pub(crate) struct Number {
 
 impl Numbers {
     /// The smallest number that nothing holds; none if there is none.
-    pub fn take(&self) -> Option<Rc<Number>> {
+    pub(crate) fn take(&self) -> Option<Rc<Number>> {
         let mut free = self.0.borrow_mut();
         let number = match free.back.pop_first() {
             Some(number) => number,
@@ -45,13 +45,13 @@ impl Numbers {
     }
 
     /// One more than the largest number that was ever given out.
-    pub fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         usize::from(self.0.borrow().next)
     }
 }
 
 impl Number {
-    pub fn volume(&self) -> VolumeId {
+    pub(crate) fn volume(&self) -> VolumeId {
         self.volume
     }
 }

@@ -46,7 +46,7 @@ impl Stack {
 pub(crate) struct Inside<'a>(&'a Stack);
 
 impl<'a> Inside<'a> {
-    pub async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
+    pub(crate) async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
         stack.shared.admission.enter_job().await.then_some(Inside(stack))
     }
 }

@@ -51,7 +51,7 @@ impl Default for Flushes {
 
 impl Flushes {
     /// Notes that `device` is being flushed until `flush` ends.
-    pub async fn during<T>(&self, device: &str, flush: impl Future<Output = T>) -> T {
+    pub(crate) async fn during<T>(&self, device: &str, flush: impl Future<Output = T>) -> T {
         self.now.borrow_mut().insert(device.to_string());
         let result = flush.await;
         self.now.borrow_mut().remove(device);

@@ -85,7 +85,7 @@ enum Stop {
 
 impl InFlightRequest {
     /// The request `bio`, about to enter `snapshot` at `position`.
-    pub fn fresh(snapshot: Handle, position: u16, bio: Option<Bio>) -> InFlightRequest {
+    pub(crate) fn fresh(snapshot: Handle, position: u16, bio: Option<Bio>) -> InFlightRequest {
         InFlightRequest {
             snapshot,
             bio,
@@ -103,7 +103,7 @@ impl InFlightRequest {
     /// Makes an ended request the request `bio`, about to enter `snapshot` at its top. Swapped in, because that moves
     /// it once.
     #[inline(always)]
-    pub fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) {
+    pub(crate) fn renew(&mut self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) {
         debug_assert!(matches!(self.wait, Wait::Nothing) && self.frames.is_empty(), "only ended requests are reused");
         if !self.snapshot.is(snapshot) {
             self.snapshot = snapshot.clone();
@@ -114,40 +114,40 @@ impl InFlightRequest {
     }
 
     /// What all snapshots of its stack share.
-    pub fn shared(&self) -> &Rc<Shared> {
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
         &self.snapshot.shared
     }
 
     /// Sends the request down as far as it goes without waiting. Unless it is answered then,
     /// [`InFlightRequest::poll_answer`] goes on.
     #[inline]
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.note_request();
         self.down();
     }
 
     /// As [`InFlightRequest::start`], while handlers are watched.
     #[cold]
-    pub fn start_watched(&mut self) {
+    pub(crate) fn start_watched(&mut self) {
         self.origin = Some(self.bio().dest);
         self.shared().watch.enter();
         self.start();
     }
 
     /// Answers a request that does not even start.
-    pub fn reject(&mut self, error: BioError) {
+    pub(crate) fn reject(&mut self, error: BioError) {
         self.shared().exports.refused(self.bio(), &self.shared().rt);
         self.answer = Some(self.take_bio().fail(error));
     }
 
     /// Whether it waits for nothing: after its start, that means that its answer can be taken.
     #[inline]
-    pub fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         matches!(self.wait, Wait::Nothing)
     }
 
     /// Whether the request may change what its destination holds.
-    pub fn changes_data(&self) -> bool {
+    pub(crate) fn changes_data(&self) -> bool {
         self.bio().changes_data()
     }
 
@@ -161,12 +161,12 @@ impl InFlightRequest {
 
     /// The answer of a request that has one.
     #[inline]
-    pub fn take_answer(&mut self) -> Done {
+    pub(crate) fn take_answer(&mut self) -> Done {
         self.answer.take().expect("a request is answered once")
     }
 
     /// As a step of its own, for requests that extensions generate.
-    pub fn into_step(mut self) -> Step<Done> {
+    pub(crate) fn into_step(mut self) -> Step<Done> {
         self.start();
         match self.is_answered() {
             true => Step::Now(self.take_answer()),
@@ -450,7 +450,7 @@ impl InFlightRequest {
 
     /// Ready once the answer can be taken.
     #[inline]
-    pub fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !ready!(self.resume(cx)) {}
         Poll::Ready(())
     }

@@ -58,7 +58,7 @@ struct Flight {
 const SPARE_MAX: usize = 256;
 
 impl Shared {
-    pub fn new(rt: Rt, pool: Pool, env: Env) -> Shared {
+    pub(crate) fn new(rt: Rt, pool: Pool, env: Env) -> Shared {
         Shared {
             rt,
             pool,
@@ -76,14 +76,14 @@ impl Shared {
 
     /// Refuses everything from now on. The first cause stays.
     #[cold]
-    pub fn latch(&self, cause: impl std::fmt::Display) {
+    pub(crate) fn latch(&self, cause: impl std::fmt::Display) {
         self.latch.set(&self.rt, cause, "Restart the server.");
         self.special.set(true);
     }
 
     /// A request for `volume` about to enter `snapshot` at its top.
     #[inline(always)]
-    pub fn run(&self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) -> Box<InFlightRequest> {
+    pub(crate) fn run(&self, snapshot: &Handle, volume: VolumeId, bio: &mut Option<Bio>) -> Box<InFlightRequest> {
         let spare = self.spare.borrow_mut().pop();
         let mut run = spare.unwrap_or_else(|| Box::new(InFlightRequest::fresh(snapshot.clone(), 0, None)));
         run.renew(snapshot, volume, bio);
@@ -91,14 +91,14 @@ impl Shared {
     }
 
     /// A request of a client that waits, as a step.
-    pub fn fly(self: &Rc<Self>, class: Class, run: Box<InFlightRequest>) -> Step<Done> {
+    pub(crate) fn fly(self: &Rc<Self>, class: Class, run: Box<InFlightRequest>) -> Step<Done> {
         let key = self.flights.insert(Flight { class, run });
         Step::Ticket(Ticket::new(self.clone(), key))
     }
 
     /// The answer of a request of a client that has one. The request is kept for reuse.
     #[inline]
-    pub fn land(&self, class: Class, mut run: Box<InFlightRequest>) -> Done {
+    pub(crate) fn land(&self, class: Class, mut run: Box<InFlightRequest>) -> Done {
         let done = run.take_answer();
         self.admission.leave(class);
         note_answer(&self.rt, &done);
@@ -116,34 +116,34 @@ impl Shared {
     }
 
     /// Lets go of the arrangements that ended requests still hold.
-    pub fn forget_spare(&self) {
+    pub(crate) fn forget_spare(&self) {
         drop(self.spare.take());
     }
 
     /// As [`Shared::forget_spare`], for good: requests that end later are not kept, because they would hold what keeps
     /// them.
-    pub fn keep_no_spare(&self) {
+    pub(crate) fn keep_no_spare(&self) {
         self.spare_max.set(0);
         self.forget_spare();
     }
 
     /// Whether everything is allowed; if not, every request is answered with this error.
-    pub fn check(&self) -> Result<(), BioError> {
+    pub(crate) fn check(&self) -> Result<(), BioError> {
         self.latch.check()
     }
 
     /// Why everything is refused, in whole sentences.
-    pub fn why(&self) -> Option<&str> {
+    pub(crate) fn why(&self) -> Option<&str> {
         self.latch.why()
     }
 
     #[inline]
-    pub fn is_special(&self) -> bool {
+    pub(crate) fn is_special(&self) -> bool {
         self.special.get()
     }
 
     /// What is watched has changed.
-    pub fn mark_special(&self) {
+    pub(crate) fn mark_special(&self) {
         self.special.set(self.latch.is_set() || self.watch.what.get().handlers);
     }
 }
@@ -184,7 +184,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// `over` are the sizes of its lower devices.
-    pub fn new(
+    pub(crate) fn new(
         name: String,
         kind: &'static Kind,
         ext: Rc<dyn Extension>,
@@ -208,7 +208,7 @@ impl Instance {
 
     /// Counts a broken contract and says it as an error.
     #[cold]
-    pub fn violation(&self, what: std::fmt::Arguments<'_>) -> BioError {
+    pub(crate) fn violation(&self, what: std::fmt::Arguments<'_>) -> BioError {
         self.violations.set(self.violations.get() + 1);
         BioError::invalid(format!("{} {what}", self.name))
     }
@@ -237,7 +237,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
+    pub(crate) fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
         let cost = instance.kind.cost;
         let ext: Rc<dyn Extension> = match &*instance.unusable.borrow() {
             Some(why) => Rc::new(Unusable(why.clone())),
@@ -261,13 +261,13 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    pub fn new(name: String, kind: &'static Kind, device: Rc<dyn Device>) -> Leaf {
+    pub(crate) fn new(name: String, kind: &'static Kind, device: Rc<dyn Device>) -> Leaf {
         let depth = u64::from(device.depth().max(1));
         Leaf { name, kind, device, credits: std::array::from_fn(|_| Credits::new(depth)) }
     }
 
     #[inline]
-    pub fn credits(&self, class: Class) -> &Credits {
+    pub(crate) fn credits(&self, class: Class) -> &Credits {
         &self.credits[class as usize]
     }
 }
@@ -286,7 +286,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// `slots` stand top-down. `numbers` are those of all volumes in it, and `volumes` is one more than the largest.
     /// Sizes are those of the beginning until they are noted.
-    pub fn new(
+    pub(crate) fn new(
         shared: Rc<Shared>,
         mut slots: Vec<Slot>,
         leaves: Vec<(VolumeId, Rc<Leaf>)>,
@@ -315,22 +315,22 @@ impl Snapshot {
 
     /// The number of the hop of a request at `position` that is addressed to `volume`.
     #[inline]
-    pub fn hop_at(&self, position: u16, volume: VolumeId) -> usize {
+    pub(crate) fn hop_at(&self, position: u16, volume: VolumeId) -> usize {
         self.hops.at(position, volume)
     }
 
     #[inline]
-    pub fn hop(&self, number: usize) -> &Hop {
+    pub(crate) fn hop(&self, number: usize) -> &Hop {
         self.hops.get(number)
     }
 
     /// What requests to a volume must keep to now.
-    pub fn limits(&self, volume: VolumeId) -> Option<Ref<'_, Limits>> {
+    pub(crate) fn limits(&self, volume: VolumeId) -> Option<Ref<'_, Limits>> {
         Some(self.limits.get(volume.0 as usize)?.as_ref()?.borrow())
     }
 
     /// It takes effect: tells each layer where it stands, and which of its upper ports must keep their sizes.
-    pub fn place(&self) {
+    pub(crate) fn place(&self) {
         (0..).zip(&self.slots).for_each(|(index, slot)| slot.instance.place.set(index));
         let mut keepers: Vec<Option<&str>> = vec![None; self.limits.len()];
         // What stands on a slot comes before it.
@@ -350,7 +350,7 @@ impl Snapshot {
 
     /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place
     /// there.
-    pub fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
+    pub(crate) fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
         let mut above = vec![None; self.limits.len()];
         let Some(own) = above.get_mut(volume.0 as usize) else { return above };
         *own = Some(true);
@@ -365,14 +365,14 @@ impl Snapshot {
     }
 
     /// The slot of a layer in the snapshot that took effect last, if it stands there.
-    pub fn slot_of(&self, instance: &Rc<Instance>) -> Option<u16> {
+    pub(crate) fn slot_of(&self, instance: &Rc<Instance>) -> Option<u16> {
         let index = instance.place.get();
         let slot = self.slots.get(usize::from(index))?;
         Rc::ptr_eq(&slot.instance, instance).then_some(index)
     }
 
     /// Asks for all sizes. A volume that is about to be cut has its end where `cut` says. Whether one has changed.
-    pub fn note_sizes(&self, cut: Option<Cut>) -> bool {
+    pub(crate) fn note_sizes(&self, cut: Option<Cut>) -> bool {
         let mut is_new = false;
         for (volume, leaf) in &self.leaves {
             is_new |= self.set_size(*volume, leaf.device.size(), cut);
@@ -384,7 +384,7 @@ impl Snapshot {
     }
 
     /// The same for the upper ports of one slot; what is below it is known.
-    pub fn note_slot(&self, index: u16, cut: Option<Cut>) -> bool {
+    pub(crate) fn note_slot(&self, index: u16, cut: Option<Cut>) -> bool {
         let slot = &self.slots[usize::from(index)];
         let mut is_new = false;
         for (port, (volume, upper)) in (0..).zip(slot.uppers.iter().zip(&slot.instance.uppers)) {
@@ -396,7 +396,7 @@ impl Snapshot {
     }
 
     /// Whether a volume refuses every change: by itself, or because everything below it does.
-    pub fn is_read_only(&self, volume: VolumeId) -> bool {
+    pub(crate) fn is_read_only(&self, volume: VolumeId) -> bool {
         let leaves = self.leaves.iter().filter(|(_, leaf)| leaf.device.is_read_only());
         let mut fixed: BTreeSet<VolumeId> = leaves.map(|(volume, _)| *volume).collect();
         for slot in self.slots.iter().rev() {
@@ -475,19 +475,19 @@ fn refuse(instance: &Instance, lower: Option<usize>, bio: Bio) -> Done {
 pub(crate) struct Handle(Rc<Snapshot>);
 
 impl Handle {
-    pub fn new(snapshot: Snapshot) -> Handle {
+    pub(crate) fn new(snapshot: Snapshot) -> Handle {
         Handle(Rc::new(snapshot))
     }
 
     /// Whether both are one snapshot.
     #[inline]
-    pub fn is(&self, other: &Handle) -> bool {
+    pub(crate) fn is(&self, other: &Handle) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// What the loop lends the slots of one request, one after the other.
     #[inline]
-    pub fn ctx(&self) -> Ctx<'_> {
+    pub(crate) fn ctx(&self) -> Ctx<'_> {
         Ctx::new(&self.shared.rt, &self.shared.pool, self)
     }
 }

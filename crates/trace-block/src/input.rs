@@ -131,17 +131,17 @@ pub(crate) struct PieceReader {
 }
 
 impl PieceReader {
-    pub fn open(file: &str, input: Input) -> Result<PieceReader, TraceError> {
+    pub(crate) fn open(file: &str, input: Input) -> Result<PieceReader, TraceError> {
         Ok(PieceReader::resumed(unpacked(file, input)?, 0))
     }
 
     /// The rest of an unpacked trace of which the first `offset` bytes were passed over.
-    pub fn resumed(input: Input, offset: u64) -> PieceReader {
+    pub(crate) fn resumed(input: Input, offset: u64) -> PieceReader {
         PieceReader { input, buf: Vec::new(), start: 0, end: 0, offset, line: 0, data: Data::More, excerpt: Vec::new() }
     }
 
     /// How the trace ended; meaningful once a piece was asked for in vain.
-    pub fn ending(&self) -> Ending {
+    pub(crate) fn ending(&self) -> Ending {
         match &self.data {
             Data::More => Ending::NotReached,
             Data::Done => Ending::Complete,
@@ -150,18 +150,18 @@ impl PieceReader {
     }
 
     /// Bytes (after unpacking) that were delivered.
-    pub fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The bytes in the buffer, filled with at least `want` (up to [`LINE_MAX`]) if the data has them.
-    pub fn head(&mut self, want: usize) -> io::Result<&[u8]> {
+    pub(crate) fn head(&mut self, want: usize) -> io::Result<&[u8]> {
         while self.end - self.start < want.min(LINE_MAX) && self.fill()? {}
         Ok(self.window())
     }
 
     /// The next piece, or `None` at the end of the data. Fails only if the trace's own reader does.
-    pub fn next_piece(&mut self, unit: Unit) -> io::Result<Option<Piece<'_>>> {
+    pub(crate) fn next_piece(&mut self, unit: Unit) -> io::Result<Option<Piece<'_>>> {
         match unit {
             Unit::Line => self.next_line(),
             Unit::Bytes(n) => self.next_block(n),

@@ -16,17 +16,17 @@ pub(crate) struct Names {
 
 impl Names {
     /// A table that holds one volume.
-    pub fn single(name: &str) -> Names {
+    pub(crate) fn single(name: &str) -> Names {
         Names { shown: vec![name.to_string()], ..Names::default() }
     }
 
     /// The names as shown to people, by number.
-    pub fn list(&self) -> &[String] {
+    pub(crate) fn list(&self) -> &[String] {
         &self.shown
     }
 
     /// The number of the volume `key`, shown as `show(key)` if it is new.
-    pub fn number(&mut self, key: &[u8], show: impl FnOnce(&str) -> String) -> Result<u32, Reason> {
+    pub(crate) fn number(&mut self, key: &[u8], show: impl FnOnce(&str) -> String) -> Result<u32, Reason> {
         if let Some((last, number)) = &self.last
             && **last == *key
         {
@@ -41,7 +41,7 @@ impl Names {
     }
 
     /// That a table of `len` names is not full.
-    pub fn room(len: usize) -> Result<(), Reason> {
+    pub(crate) fn room(len: usize) -> Result<(), Reason> {
         if len >= VOLUMES_MAX { Err(Reason::TooManyVolumes(VOLUMES_MAX)) } else { Ok(()) }
     }
 

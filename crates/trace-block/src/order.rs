@@ -18,17 +18,17 @@ pub(crate) struct Order {
 
 impl Order {
     /// Whether `record` comes too late to be put into its place.
-    pub fn is_late(&self, record: &Record) -> bool {
+    pub(crate) fn is_late(&self, record: &Record) -> bool {
         record.at < self.given
     }
 
     /// Whether enough is held to give the first one out.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.held.len() > WINDOW
     }
 
     /// Takes a record in.
-    pub fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, record: Record) {
         if self.held.back().is_none_or(|last| last.at <= record.at) {
             self.held.push_back(record);
         } else {
@@ -38,7 +38,7 @@ impl Order {
     }
 
     /// Gives the earliest record out.
-    pub fn pop(&mut self) -> Option<Record> {
+    pub(crate) fn pop(&mut self) -> Option<Record> {
         let record = self.held.pop_front()?;
         self.given = self.given.max(record.at);
         Some(record)

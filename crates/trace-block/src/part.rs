@@ -30,14 +30,14 @@ pub(crate) struct TraceSegment {
 }
 
 impl TraceSegment {
-    pub fn new(name: String, feed: PieceReader, format: Format, parser: Box<dyn Parser>) -> TraceSegment {
+    pub(crate) fn new(name: String, feed: PieceReader, format: Format, parser: Box<dyn Parser>) -> TraceSegment {
         let unit = format.info().unit;
         TraceSegment { name, feed, unit, parser, block: Vec::new().into_iter(), head: None, late: 0, late_at: None }
     }
 
     /// Takes the next record of a block, or one line or record of the data. `is_part` tells faults of several files
     /// apart.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         names: &mut Names,
         order: Option<&Order>,

@@ -4,7 +4,7 @@ use esker_base::Time;
 
 /// A fault on a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// When the page was wanted.
     pub enter: Time,
     /// When it was there.
@@ -18,11 +18,11 @@ pub struct Fault {
 /// Those of a thread that were not told yet: the last one, of which more may come, and all of a call, which come before
 /// it.
 #[derive(Debug, Default)]
-pub struct Faults(Vec<Fault>);
+pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
     /// Takes what was seen; gives what can be told, if anything can.
-    pub fn take(&mut self, fault: Fault) -> Option<Fault> {
+    pub(crate) fn take(&mut self, fault: Fault) -> Option<Fault> {
         if let Some(last) = self.0.last_mut()
             && (last.enter, last.address) == (fault.enter, fault.address)
         {
@@ -36,7 +36,7 @@ impl Faults {
 
     /// All that is left, given when the call began that the thread is in or has just made. A fault in it took a part of
     /// the call's time, so it is told as one that took none, right before.
-    pub fn take_all(&mut self, call: Option<Time>) -> Vec<Fault> {
+    pub(crate) fn take_all(&mut self, call: Option<Time>) -> Vec<Fault> {
         let mut all = std::mem::take(&mut self.0);
         for fault in &mut all {
             if let Some(call) = call.filter(|call| fault.in_call && fault.enter >= *call) {

@@ -11,7 +11,7 @@ use crate::calls;
 ///
 /// # Errors
 /// If the kernel has no filters, or forbids them.
-pub fn install() -> Result<(), seccompiler::Error> {
+pub(crate) fn install() -> Result<(), seccompiler::Error> {
     let rules: BTreeMap<i64, Vec<_>> = calls::all().map(|spec| (i64::from(spec.number), Vec::new())).collect();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Trace(0), TargetArch::x86_64)?;
     let program: BpfProgram = filter.try_into()?;

@@ -14,10 +14,10 @@ const PAGE: u64 = 4096;
 const LOWEST: u64 = 65536;
 
 /// What was read, in the order of the items.
-pub type Pieces = [Option<Vec<u8>>; ITEMS_MAX];
+pub(crate) type Pieces = [Option<Vec<u8>>; ITEMS_MAX];
 
 /// Reads all items of a call of a thread; `result` is what the call returned, if it has. Absent is what cannot be read.
-pub fn read_items(thread: Pid, items: &[Item], args: &[u64; 6], result: i64) -> Pieces {
+pub(crate) fn read_items(thread: Pid, items: &[Item], args: &[u64; 6], result: i64) -> Pieces {
     let mut pieces = Pieces::default();
     for (piece, item) in pieces.iter_mut().zip(items) {
         let at = args[item.arg];

@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 const SOURCE: &str = "esker record";
 
 /// A recording that grows.
-pub struct Output<W: Write> {
+pub(crate) struct Output<W: Write> {
     lines: Lines<W>,
     snapshot: Snapshot,
     warnings: Warnings,
@@ -56,7 +56,7 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn new(out: W, anonymise: Option<u64>, started: i64) -> io::Result<Output<W>> {
+    pub(crate) fn new(out: W, anonymise: Option<u64>, started: i64) -> io::Result<Output<W>> {
         let writer = Writer::new(out, Platform::Linux, &Word::from(SOURCE))?;
         let anonymiser = anonymise.map(Anonymiser::new);
         let lines = Lines { writer, anonymiser, error: None };
@@ -67,7 +67,7 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// If it is not there.
-    pub fn walk(&mut self, root: &Path) -> io::Result<()> {
+    pub(crate) fn walk(&mut self, root: &Path) -> io::Result<()> {
         let Output { lines, snapshot, .. } = self;
         snapshot.walk(root, &mut |path, entry| lines.entry(path, entry))
     }
@@ -76,7 +76,7 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// The first that there was.
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.lines.put(|writer, _| writer.flush());
         self.lines.error.take().map_or(Ok(()), Err)
     }
@@ -85,7 +85,7 @@ impl<W: Write> Output<W> {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn finish(mut self) -> io::Result<(Warnings, u64)> {
+    pub(crate) fn finish(mut self) -> io::Result<(Warnings, u64)> {
         let unreadable: Vec<(PathBuf, io::Error)> = std::mem::take(&mut self.snapshot.unreadable);
         for (path, error) in unreadable {
             self.warnings.add(WarningKind::SnapshotUnreadable, 0, format!("{}: {error}", path.display()));

@@ -9,29 +9,29 @@ use esker_trace_calls::{At, Call, Fd, Object, Outcome, PathBytes};
 
 /// Of one process. That processes may share them is not modelled: what one changes later, the other does not see.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub(crate) struct Places {
     cwd: Vec<u8>,
     fds: BTreeMap<Fd, Vec<u8>>,
 }
 
 impl Places {
     /// A process that works in a directory.
-    pub fn new(cwd: &PathBytes) -> Places {
+    pub(crate) fn new(cwd: &PathBytes) -> Places {
         Places { cwd: cwd.to_vec(), fds: BTreeMap::new() }
     }
 
     /// A descriptor leads there.
-    pub fn open(&mut self, fd: Fd, path: &[u8]) {
+    pub(crate) fn open(&mut self, fd: Fd, path: &[u8]) {
         self.fds.insert(fd, path.to_vec());
     }
 
     /// Whether a descriptor is known to be of a file by its path, not of a device or of memory that processes share.
-    pub fn is_file(&self, fd: Fd) -> bool {
+    pub(crate) fn is_file(&self, fd: Fd) -> bool {
         self.fds.get(&fd).is_some_and(|path| !path.starts_with(b"/dev/"))
     }
 
     /// The absolute path behind a directory and a path; `None` where the directory is not known.
-    pub fn absolute(&self, at: &At) -> Option<Vec<u8>> {
+    pub(crate) fn absolute(&self, at: &At) -> Option<Vec<u8>> {
         if at.path.starts_with(b"/") {
             return Some(at.path.to_vec());
         }
@@ -43,7 +43,7 @@ impl Places {
     }
 
     /// What a call changes. Paths are kept as `resolve` gives them, so that those of a walk up and down do not grow.
-    pub fn follow(&mut self, call: &Call, outcome: Outcome, resolve: impl FnOnce(&[u8]) -> Vec<u8>) {
+    pub(crate) fn follow(&mut self, call: &Call, outcome: Outcome, resolve: impl FnOnce(&[u8]) -> Vec<u8>) {
         let Some(value) = outcome.value() else { return };
         match call {
             Call::Open { at, .. } => match self.absolute(at) {
@@ -66,7 +66,7 @@ impl Places {
 }
 
 /// A path below a directory, both kept as they are.
-pub fn join(base: &[u8], path: &[u8]) -> Vec<u8> {
+pub(crate) fn join(base: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = base.to_vec();
     if !path.is_empty() {
         if !whole.ends_with(b"/") {

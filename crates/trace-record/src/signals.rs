@@ -31,14 +31,14 @@ struct Target {
 }
 
 /// Signals are passed on until this is dropped.
-pub struct Forwarding(u64);
+pub(crate) struct Forwarding(u64);
 
 impl Forwarding {
     /// Passes signals on to a process of ours; of another's, the first one sets `stop`.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn start(pid: u32, is_ours: bool, stop: Arc<AtomicBool>) -> io::Result<Forwarding> {
+    pub(crate) fn start(pid: u32, is_ours: bool, stop: Arc<AtomicBool>) -> io::Result<Forwarding> {
         let mut recorded = recorded();
         if !recorded.caught {
             catch()?;

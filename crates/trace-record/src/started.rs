@@ -14,7 +14,7 @@ use crate::calls::{bits, kind_of_mode};
 ///
 /// # Errors
 /// If it is not there, or may not be read.
-pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
+pub(crate) fn threads(pid: u32) -> io::Result<Vec<u32>> {
     let numbers =
         fs::read_dir(format!("/proc/{pid}/task"))?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     Ok(numbers.collect())
@@ -24,7 +24,7 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
 ///
 /// # Errors
 /// If there is no such process.
-pub fn announce(pid: u32, assembler: &mut Assembler, sink: &mut impl Sink) -> io::Result<ProcessId> {
+pub(crate) fn announce(pid: u32, assembler: &mut Assembler, sink: &mut impl Sink) -> io::Result<ProcessId> {
     let threads = threads(pid)?;
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
     let cwd = PathBytes::from(cwd.as_os_str().as_bytes());

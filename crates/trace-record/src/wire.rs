@@ -22,43 +22,43 @@
 use crate::calls::ITEMS_MAX;
 use crate::event::{Event, Items, What};
 
-pub const TIME: i16 = 0;
-pub const THREAD: i16 = 8;
-pub const NUMBER: i16 = 16;
-pub const KIND: i16 = 20;
-pub const LEAVE: i16 = 24;
-pub const SAVED: i16 = 32;
-pub const SAVED_BYTES: i16 = 88;
-pub const RESULT: i16 = SAVED + SAVED_BYTES;
-pub const ONE: i16 = RESULT + 8;
-pub const LENGTHS: i16 = 136;
-pub const EXIT_LENGTH: i16 = 148;
-pub const USED: i16 = 152;
-pub const DATA: i16 = 160;
+pub(crate) const TIME: i16 = 0;
+pub(crate) const THREAD: i16 = 8;
+pub(crate) const NUMBER: i16 = 16;
+pub(crate) const KIND: i16 = 20;
+pub(crate) const LEAVE: i16 = 24;
+pub(crate) const SAVED: i16 = 32;
+pub(crate) const SAVED_BYTES: i16 = 88;
+pub(crate) const RESULT: i16 = SAVED + SAVED_BYTES;
+pub(crate) const ONE: i16 = RESULT + 8;
+pub(crate) const LENGTHS: i16 = 136;
+pub(crate) const EXIT_LENGTH: i16 = 148;
+pub(crate) const USED: i16 = 152;
+pub(crate) const DATA: i16 = 160;
 
 /// Of records of ends and of threads.
-pub const SMALL_RESULT: i16 = 24;
-pub const SMALL_LENGTHS: i16 = 32;
-pub const SMALL_DATA: i16 = 48;
+pub(crate) const SMALL_RESULT: i16 = 24;
+pub(crate) const SMALL_LENGTHS: i16 = 32;
+pub(crate) const SMALL_DATA: i16 = 48;
 /// Records of threads, which end behind the result.
-pub const SMALL_BYTES: i16 = 32;
+pub(crate) const SMALL_BYTES: i16 = 32;
 
 /// Of faults.
-pub const FAULT_ADDRESS: i16 = 32;
-pub const FAULT_PAGES: i16 = 40;
-pub const FAULT_BYTES: i16 = 56;
+pub(crate) const FAULT_ADDRESS: i16 = 32;
+pub(crate) const FAULT_PAGES: i16 = 40;
+pub(crate) const FAULT_BYTES: i16 = 56;
 
 /// There was nothing to read.
-pub const NOTHING: i32 = -1;
+pub(crate) const NOTHING: i32 = -1;
 /// It could not be read.
-pub const UNREAD: i32 = -2;
+pub(crate) const UNREAD: i32 = -2;
 
 /// Where each argument lies among the saved registers: `rdi`, `rsi`, `rdx`, `r10`, `r8`, `r9`.
-pub const ARGUMENTS: [u8; 6] = [56, 48, 40, 0, 16, 8];
+pub(crate) const ARGUMENTS: [u8; 6] = [56, 48, 40, 0, 16, 8];
 
 /// What a record tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A call, from its beginning to its end.
     Call = 1,
     /// The beginning of a call, whose end comes alone or never.
@@ -78,7 +78,7 @@ const KINDS: [Kind; 8] =
 
 /// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake
 /// in them.
-pub fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()> {
+pub(crate) fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()> {
     let (time, thread, process) = (u64_at(record, TIME)?, u32_at(record, THREAD)?, u32_at(record, THREAD + 4)?);
     let kind = KINDS.into_iter().find(|known| u32_at(record, KIND) == Some(*known as u32))?;
     let number = u32_at(record, NUMBER)?;

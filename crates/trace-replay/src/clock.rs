@@ -14,19 +14,19 @@ const SEC_NS: u64 = 1_000_000_000;
 
 /// Nanoseconds of the monotonic clock.
 #[inline]
-pub fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * SEC_NS + now.tv_nsec as u64
 }
 
 /// This thread's sleeps end on time, not up to 50 µs later.
-pub fn set_timer_slack() {
+pub(crate) fn set_timer_slack() {
     // Where the kernel does not allow it, sleeps are less exact and the end of each is spun all the same.
     let _refused = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Sleeps until `due_ns`, exactly; gives up early if `stop` is set.
-pub fn sleep_until(due_ns: u64, stop: &AtomicBool) {
+pub(crate) fn sleep_until(due_ns: u64, stop: &AtomicBool) {
     loop {
         let now = now_ns();
         if now >= due_ns {

@@ -17,26 +17,26 @@ use crate::xattrs;
 const SET_ID: u16 = 0o6000;
 
 /// What reports call calls that lost bits.
-pub const MODES: &str = "set-user-id and set-group-id bits were left out (--keep-modes sets them)";
+pub(crate) const MODES: &str = "set-user-id and set-group-id bits were left out (--keep-modes sets them)";
 /// What reports call attributes that were not set or removed.
-pub const ATTRIBUTES: &str =
+pub(crate) const ATTRIBUTES: &str =
     "calls that set or remove attributes outside of user. were not made (--keep-modes makes them)";
 const TREE_MODES: &str = "set-user-id and set-group-id bits of the initial tree were left out (--keep-modes sets them)";
 const TREE_ATTRIBUTES: &str = "attributes outside of user. of the initial tree were left out (--keep-modes sets them)";
 
 /// The permissions that a file gets, and whether they are fewer than traced.
-pub fn permitted(traced: u16, keep: bool) -> (Mode, bool) {
+pub(crate) fn permitted(traced: u16, keep: bool) -> (Mode, bool) {
     let kept = if keep { traced } else { traced & !SET_ID };
     (Mode::from_raw_mode(kept.into()), kept != traced)
 }
 
 /// Whether an attribute of that name, as it is on Linux, may be set.
-pub fn is_permitted(name: &[u8], keep: bool) -> bool {
+pub(crate) fn is_permitted(name: &[u8], keep: bool) -> bool {
     keep || name.starts_with(b"user.")
 }
 
 /// Takes privileges from the entries of a tree; says what was taken.
-pub fn strip<'a>(entries: impl Iterator<Item = &'a mut Entry>) -> Vec<Adapted> {
+pub(crate) fn strip<'a>(entries: impl Iterator<Item = &'a mut Entry>) -> Vec<Adapted> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in entries {
         if entry.mode & SET_ID != 0 {

@@ -25,11 +25,11 @@ const NOTHING: &CStr = c"/dev/null";
 const URANDOM: (u32, u32) = (1, 9);
 
 /// The devices of a trace, by their paths.
-pub struct Specials(BTreeMap<Vec<u8>, &'static CStr>);
+pub(crate) struct Specials(BTreeMap<Vec<u8>, &'static CStr>);
 
 impl Specials {
     /// Those of a snapshot.
-    pub fn of(snapshot: &Snapshot) -> Specials {
+    pub(crate) fn of(snapshot: &Snapshot) -> Specials {
         let device = |kind: &EntryKind| match kind {
             EntryKind::Device { block: false, major, minor } => Some(for_device(*major, *minor)),
             EntryKind::Device { .. } => Some(NOTHING),
@@ -42,7 +42,7 @@ impl Specials {
     }
 
     /// The system's own device for the traced `path`, if that is one.
-    pub fn find(&self, path: &[u8]) -> Option<&'static CStr> {
+    pub(crate) fn find(&self, path: &[u8]) -> Option<&'static CStr> {
         self.0.get(path).copied()
     }
 
@@ -50,7 +50,7 @@ impl Specials {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open(device: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open(device: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
         let kept = OFlags::ACCMODE | OFlags::PATH | OFlags::NONBLOCK;
         rustix::fs::open(device, (flags & kept) | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
     }
@@ -64,7 +64,7 @@ fn for_device(major: u32, minor: u32) -> &'static CStr {
 ///
 /// # Errors
 /// The kernel's.
-pub fn make(dir: &impl AsFd, leaf: &CString, kind: &EntryKind) -> Result<Option<String>, Errno> {
+pub(crate) fn make(dir: &impl AsFd, leaf: &CString, kind: &EntryKind) -> Result<Option<String>, Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     match kind {
         EntryKind::Fifo => rustix::fs::mknodat(dir, leaf, FileType::Fifo, mode, 0).map(|()| None),
@@ -88,7 +88,7 @@ fn link(dir: &impl AsFd, leaf: &CString, device: &CStr) -> Result<Option<String>
 }
 
 /// Whether what is there can become what is wanted without being removed.
-pub fn fits(kind: &EntryKind, stat: &Stat) -> bool {
+pub(crate) fn fits(kind: &EntryKind, stat: &Stat) -> bool {
     let there = FileType::from_raw_mode(stat.st_mode);
     match kind {
         EntryKind::File { .. } => there == FileType::RegularFile,
@@ -101,7 +101,7 @@ pub fn fits(kind: &EntryKind, stat: &Stat) -> bool {
 }
 
 /// Whether a device is a link here: its permissions are not ours to change.
-pub fn is_link(kind: &EntryKind, dir: &impl AsFd, leaf: &CString) -> bool {
+pub(crate) fn is_link(kind: &EntryKind, dir: &impl AsFd, leaf: &CString) -> bool {
     let stat = rustix::fs::statat(dir, leaf, AtFlags::SYMLINK_NOFOLLOW);
     matches!(kind, EntryKind::Device { .. }) && stat.is_ok_and(|stat| crate::root::is(&stat, FileType::Symlink))
 }

@@ -38,7 +38,7 @@ impl std::fmt::Display for Stuck {
 }
 
 /// Waits until all players have ended; stops them if nothing happens for longer than `patience` and their calls allow.
-pub async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], patience: Nanos) -> Option<Stuck> {
+pub(crate) async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], patience: Nanos) -> Option<Stuck> {
     let mut pulse = session.pulse();
     let mut since = rt.now();
     while !all_done(joins) {

@@ -17,7 +17,7 @@ const OURS: [&[u8]; 3] = [b"user.", b"trusted.", b"security.capability"];
 const LIST_MAX: usize = 64 << 10;
 
 /// The name on Linux: a Mac's names have no name space, so they go to the one that programs may use.
-pub fn name(platform: Platform, traced: &[u8]) -> Vec<u8> {
+pub(crate) fn name(platform: Platform, traced: &[u8]) -> Vec<u8> {
     let known = SPACES.iter().any(|space| traced.starts_with(space));
     if platform == Platform::Mac || !known { [b"user.", traced].concat() } else { traced.to_vec() }
 }
@@ -26,7 +26,11 @@ pub fn name(platform: Platform, traced: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 /// The kernel's, when the attributes there cannot be listed.
-pub fn restore(place: &ParentDir, wanted: &[Xattr], content: &mut Content) -> Result<Vec<(String, Errno)>, Errno> {
+pub(crate) fn restore(
+    place: &ParentDir,
+    wanted: &[Xattr],
+    content: &mut Content,
+) -> Result<Vec<(String, Errno)>, Errno> {
     let path = proc_path_in(place);
     let there = list(&path)?;
     let mut refused = Vec::new();
@@ -52,7 +56,7 @@ pub fn restore(place: &ParentDir, wanted: &[Xattr], content: &mut Content) -> Re
 }
 
 /// Names of all attributes; none where the file system has none.
-pub fn list(path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+pub(crate) fn list(path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = vec![0; LIST_MAX];
     let len = match rustix::fs::llistxattr(path, names.as_mut_slice()) {
         Ok(len) => len,
@@ -67,6 +71,6 @@ pub fn list(path: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
 ///
 /// # Errors
 /// `INVAL` if it contains a zero byte.
-pub fn c_name(platform: Platform, traced: &[u8]) -> Result<CString, Errno> {
+pub(crate) fn c_name(platform: Platform, traced: &[u8]) -> Result<CString, Errno> {
     CString::new(name(platform, traced)).map_err(|_| Errno::INVAL)
 }

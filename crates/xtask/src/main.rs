@@ -10,6 +10,7 @@
 //! newcomer's second command), [`skips`] (tests that a machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
+#![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -19,42 +19,42 @@ struct Block {
 }
 
 /// The blocks that were adopted; others are not judged.
-pub struct Model {
+pub(super) struct Model {
     block: u64,
     zeroes: Bytes,
     blocks: BTreeMap<u64, Block>,
 }
 
 impl Model {
-    pub fn new(block: u64) -> Model {
+    pub(super) fn new(block: u64) -> Model {
         Model { block, zeroes: vec![0; block as usize].into(), blocks: BTreeMap::new() }
     }
 
     /// Takes `bytes` as what the device holds from `at` on.
-    pub fn adopt(&mut self, at: u64, bytes: &[u8]) {
+    pub(super) fn adopt(&mut self, at: u64, bytes: &[u8]) {
         self.write(at, bytes);
     }
 
-    pub fn write(&mut self, at: u64, bytes: &[u8]) {
+    pub(super) fn write(&mut self, at: u64, bytes: &[u8]) {
         for (index, chunk) in (at / self.block..).zip(bytes.chunks(self.block as usize)) {
             self.put(index, chunk.into());
         }
     }
 
-    pub fn zero(&mut self, range: ByteRange) {
+    pub(super) fn zero(&mut self, range: ByteRange) {
         for index in self.indices(range) {
             self.put(index, self.zeroes.clone());
         }
     }
 
-    pub fn discard(&mut self, range: ByteRange) {
+    pub(super) fn discard(&mut self, range: ByteRange) {
         for index in self.indices(range) {
             self.blocks.entry(index).and_modify(|b| b.loose = true);
         }
     }
 
     /// Applies a vector whose elements do not overlap.
-    pub fn remap(&mut self, ops: &[RangeOp]) {
+    pub(super) fn remap(&mut self, ops: &[RangeOp]) {
         for op in ops {
             match *op {
                 RangeOp::Clone { src, dst } => self.copy(src, dst),
@@ -68,7 +68,7 @@ impl Model {
     }
 
     /// What is wrong with `bytes` as the answer to a read at `at`.
-    pub fn judge_read(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn judge_read(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
         for (index, chunk) in (at / self.block..).zip(bytes.chunks(self.block as usize)) {
             let Some(block) = self.blocks.get(&index) else { continue };
             if !block.may_read(chunk, &self.zeroes) {
@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// What is wrong with `extents` as the answer about the bytes from `at` on.
-    pub fn judge_extents(&self, at: u64, extents: &[Extent]) -> Result<(), String> {
+    pub(super) fn judge_extents(&self, at: u64, extents: &[Extent]) -> Result<(), String> {
         let mut start = at;
         for extent in extents {
             let range = ByteRange::new(start, extent.len).ok_or("an extent's end does not fit in 64 bits")?;

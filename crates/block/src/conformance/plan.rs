@@ -11,7 +11,7 @@ use crate::limits::{Limits, Support};
 
 /// How the payload of a write is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shape {
+pub(super) enum Shape {
     Unique,
     Shared,
     /// A window of a larger buffer.
@@ -22,7 +22,7 @@ pub enum Shape {
 
 /// One request, kept while it is in flight so that its answer can be judged.
 #[derive(Clone)]
-pub enum Ask {
+pub(super) enum Ask {
     Read { range: ByteRange },
     ReadDescribed { range: ByteRange },
     Write { range: ByteRange, bytes: Vec<u8>, shape: Shape, fua: bool },
@@ -36,7 +36,7 @@ pub enum Ask {
 
 impl Ask {
     /// The request itself. `block` is where chains are cut.
-    pub fn bio(&self, pool: &Pool, block: usize) -> Bio {
+    pub(super) fn bio(&self, pool: &Pool, block: usize) -> Bio {
         match self {
             Ask::Read { range } => Bio::read(range.start(), dirty(pool, range.len() as usize)),
             Ask::ReadDescribed { range } => Bio::read(range.start(), Buf::described(range.len() as usize, 0)),
@@ -61,7 +61,7 @@ impl Ask {
     }
 
     /// The kinds of operation that it counts as.
-    pub fn kinds(&self) -> Vec<OpKind> {
+    pub(super) fn kinds(&self) -> Vec<OpKind> {
         match self {
             Ask::Read { .. } | Ask::ReadDescribed { .. } => vec![OpKind::Read],
             Ask::Write { .. } | Ask::WriteDescribed { .. } => vec![OpKind::Write],
@@ -115,7 +115,7 @@ fn payload(pool: &Pool, bytes: &[u8], shape: Shape, block: usize) -> Buf {
 }
 
 /// Draws requests inside the windows of a device.
-pub struct Planner {
+pub(super) struct Planner {
     rng: Stream,
     limits: Limits,
     windows: Vec<ByteRange>,
@@ -123,19 +123,19 @@ pub struct Planner {
 }
 
 impl Planner {
-    pub fn new(rng: Stream, limits: &Limits, windows: Vec<ByteRange>) -> Planner {
+    pub(super) fn new(rng: Stream, limits: &Limits, windows: Vec<ByteRange>) -> Planner {
         Planner { rng, limits: limits.clone(), windows, taken: Vec::new() }
     }
 
     /// Up to `most` requests that may be in flight together.
-    pub fn batch(&mut self, most: u32) -> Vec<Ask> {
+    pub(super) fn batch(&mut self, most: u32) -> Vec<Ask> {
         self.taken.clear();
         let count = 1 + self.rng.below(u64::from(most.max(1)));
         (0..count).filter_map(|_| self.ask()).collect()
     }
 
     /// A write of fresh bytes.
-    pub fn write(&mut self, range: ByteRange) -> Ask {
+    pub(super) fn write(&mut self, range: ByteRange) -> Ask {
         let mut bytes = vec![0; range.len() as usize];
         // Never zero, so that a lost write never looks like a hole.
         self.rng.fill(&mut bytes);

@@ -9,7 +9,7 @@ use crate::limits::{Limits, Support};
 
 /// The error that is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub(super) enum Want {
     /// [`BioError::Invalid`].
     Invalid,
     /// [`BioError::Unsupported`] of this kind.
@@ -17,14 +17,14 @@ pub enum Want {
 }
 
 /// One wrong request.
-pub struct Wrong {
+pub(super) struct Wrong {
     pub what: &'static str,
     pub bio: Bio,
     pub want: Want,
 }
 
 /// All wrong requests that a device with these limits can be asked.
-pub fn all(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
+pub(super) fn all(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
     let mut out = out_of_range(limits, pool);
     out.extend(unaligned(limits, pool));
     out.extend(wrong_payloads(limits, pool));
@@ -34,7 +34,7 @@ pub fn all(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
 }
 
 /// What is wrong with the answer to a wrong request.
-pub fn judge(done: &Done, want: &Want) -> Result<(), String> {
+pub(super) fn judge(done: &Done, want: &Want) -> Result<(), String> {
     match (&done.result, want) {
         (Err(BioError::Invalid(text)), Want::Invalid) if !text.is_empty() => Ok(()),
         (Err(BioError::Unsupported(kind)), Want::Unsupported(due)) if kind == due => Ok(()),

@@ -15,7 +15,7 @@ use crate::buf::Buf;
 use crate::device::Device;
 use crate::limits::{Limits, Support};
 
-pub struct Run {
+pub(super) struct Run {
     rt: Rt,
     device: Rc<dyn Device>,
     limits: Limits,
@@ -30,7 +30,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(rt: Rt, device: Rc<dyn Device>, options: Options) -> Run {
+    pub(super) fn new(rt: Rt, device: Rc<dyn Device>, options: Options) -> Run {
         let limits = device.limits().clone();
         let rng = esker_base::Stream::named(options.seed, "conformance");
         let transfer_max = limits.transfer_max.min(options.request_max).max(limits.block);
@@ -49,7 +49,7 @@ impl Run {
         }
     }
 
-    pub async fn all(mut self) -> Result<Report, Violation> {
+    pub(super) async fn all(mut self) -> Result<Report, Violation> {
         self.step = "limits".into();
         check_limits(&self.limits).map_err(|what| self.violation(&what))?;
         self.adopt().await?;

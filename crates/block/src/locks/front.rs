@@ -33,7 +33,7 @@ impl Holders {
         }
     }
 
-    pub fn all(&self) -> impl Iterator<Item = Ticket> {
+    pub(super) fn all(&self) -> impl Iterator<Item = Ticket> {
         self.exclusive.into_iter().chain(self.shared.iter())
     }
 }
@@ -47,26 +47,26 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    pub fn of(ticket: Ticket) -> Tickets {
+    pub(super) fn of(ticket: Ticket) -> Tickets {
         Tickets { one: Some(ticket), more: BTreeSet::new() }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.one.is_none() && self.more.is_empty()
     }
 
     /// How many.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.more.len() + usize::from(self.one.is_some())
     }
 
     /// In ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = Ticket> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Ticket> {
         self.one.into_iter().chain(self.more.iter().copied())
     }
 
     /// Whether it was not there yet.
-    pub fn insert(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn insert(&mut self, ticket: Ticket) -> bool {
         if self.is_empty() {
             self.one = Some(ticket);
             return true;
@@ -78,7 +78,7 @@ impl Tickets {
         self.more.insert(ticket)
     }
 
-    pub fn remove(&mut self, ticket: Ticket) {
+    pub(super) fn remove(&mut self, ticket: Ticket) {
         match self.one {
             Some(one) if one == ticket => self.one = None,
             Some(_) => {}
@@ -117,7 +117,7 @@ pub(super) struct Front {
 
 impl Front {
     /// Puts an exclusive claim before all others in `range`. What was there goes to `under`, in order.
-    pub fn cover(&mut self, range: ByteRange, ticket: Ticket, under: &mut Vec<Segment>) {
+    pub(super) fn cover(&mut self, range: ByteRange, ticket: Ticket, under: &mut Vec<Segment>) {
         let holders = Holders { exclusive: Some(ticket), shared: Tickets::default() };
         if self.is_free(range) {
             return self.insert(range.start(), range.end(), holders);
@@ -134,7 +134,7 @@ impl Front {
     }
 
     /// Adds a shared claim in `range`. The exclusive claims there go to `under`, in order.
-    pub fn share(&mut self, range: ByteRange, ticket: Ticket, under: &mut Vec<Segment>) {
+    pub(super) fn share(&mut self, range: ByteRange, ticket: Ticket, under: &mut Vec<Segment>) {
         let alone = || Holders { exclusive: None, shared: Tickets::of(ticket) };
         if self.is_free(range) {
             return self.insert(range.start(), range.end(), alone());
@@ -161,7 +161,7 @@ impl Front {
     }
 
     /// Takes a granted claim out of `range`, if it met nothing there and nothing came since: the common case.
-    pub fn take_alone(&mut self, range: ByteRange, ticket: Ticket) -> bool {
+    pub(super) fn take_alone(&mut self, range: ByteRange, ticket: Ticket) -> bool {
         match self.segments.entry(range.start()) {
             Entry::Occupied(entry) if entry.get().end == range.end() && entry.get().holders.are_only(ticket) => {
                 entry.remove();
@@ -172,7 +172,7 @@ impl Front {
     }
 
     /// Takes a shared claim out of `range`.
-    pub fn unshare(&mut self, range: ByteRange, ticket: Ticket) {
+    pub(super) fn unshare(&mut self, range: ByteRange, ticket: Ticket) {
         let mut from = range.start();
         while from < range.end()
             && let Some((start, body)) = self.segments.range_mut(from..range.end()).next()
@@ -190,7 +190,7 @@ impl Front {
 
     /// Takes an exclusive claim out of `range`: where it is the last one, what it covered shows again. `beneath` tells
     /// that of a segment.
-    pub fn uncover(&mut self, range: ByteRange, ticket: Ticket, beneath: impl Fn(Segment) -> Vec<Segment>) {
+    pub(super) fn uncover(&mut self, range: ByteRange, ticket: Ticket, beneath: impl Fn(Segment) -> Vec<Segment>) {
         let mut from = range.start();
         while from < range.end()
             && let Some((start, body)) = self.segments.range(from..range.end()).next()
@@ -254,7 +254,7 @@ impl Front {
     }
 
     /// Counts the work.
-    pub fn look(&mut self, at: usize) {
+    pub(super) fn look(&mut self, at: usize) {
         #[cfg(test)]
         {
             self.looked_at += at;
@@ -264,7 +264,7 @@ impl Front {
     }
 
     #[cfg(test)]
-    pub fn segments(&self) -> impl Iterator<Item = (u64, u64, &Holders)> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = (u64, u64, &Holders)> {
         self.segments.iter().map(|(start, body)| (*start, body.end, &body.holders))
     }
 }

@@ -65,7 +65,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub fn enter(&mut self, ranges: impl IntoIterator<Item = ByteRange>, mode: Mode) -> Ticket {
+    pub(super) fn enter(&mut self, ranges: impl IntoIterator<Item = ByteRange>, mode: Mode) -> Ticket {
         self.last += 1;
         let (ticket, ranges) = (self.last, Ranges::of(ranges));
         let mut under = Vec::new();
@@ -85,15 +85,15 @@ impl Table {
     }
 
     /// Whether there is no claim.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.claims.is_empty()
     }
 
-    pub fn is_granted(&self, ticket: Ticket) -> bool {
+    pub(super) fn is_granted(&self, ticket: Ticket) -> bool {
         self.claims.get(&ticket).is_none_or(|claim| claim.waits == 0)
     }
 
-    pub fn poll_granted(&mut self, ticket: Ticket, waker: &Waker) -> Poll<()> {
+    pub(super) fn poll_granted(&mut self, ticket: Ticket, waker: &Waker) -> Poll<()> {
         match self.claims.get_mut(&ticket) {
             Some(claim) if claim.waits > 0 => {
                 claim.waker = Some(waker.clone());
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Returns the wakers of the claims that are granted by it, in the order of their tickets.
-    pub fn leave(&mut self, ticket: Ticket) -> Vec<Waker> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Waker> {
         let Some(claim) = self.claims.remove(&ticket) else { return Vec::new() };
         let Claim { mode, ranges, under, waits, followers, .. } = *claim;
         for blocker in under.iter().flat_map(|segment| segment.holders.all()) {
@@ -173,23 +173,23 @@ impl Table {
 
     /// Whether it holds nothing.
     #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.segments() == 0
     }
 
     #[cfg(test)]
-    pub fn segments(&self) -> usize {
+    pub(super) fn segments(&self) -> usize {
         self.front.segments().count()
     }
 
     #[cfg(test)]
-    pub fn looked_at(&self) -> usize {
+    pub(super) fn looked_at(&self) -> usize {
         self.front.looked_at
     }
 
     /// What must always hold.
     #[cfg(test)]
-    pub fn check(&self) {
+    pub(super) fn check(&self) {
         let mut last = None;
         for (start, end, holders) in self.front.segments() {
             assert!(start < end && last.is_none_or(|(last, _)| last <= start), "segments lie apart");

@@ -54,13 +54,13 @@ const CLEAN: Segment = Segment {
 
 /// What was done so far.
 #[derive(Clone, Copy)]
-pub struct Counts {
+pub(super) struct Counts {
     pub new: u64,
     pub moved: u64,
     pub cleaned: u64,
 }
 
-pub struct Store<'a> {
+pub(super) struct Store<'a> {
     plan: &'a SimulationPlan<'a>,
     segments: Vec<Segment>,
     clean: VecDeque<u32>,
@@ -78,7 +78,7 @@ pub struct Store<'a> {
 }
 
 impl<'a> Store<'a> {
-    pub fn new(plan: &'a SimulationPlan<'a>) -> Store<'a> {
+    pub(super) fn new(plan: &'a SimulationPlan<'a>) -> Store<'a> {
         let slots = plan.shape.segments as usize * plan.shape.blocks as usize;
         Store {
             plan,
@@ -96,20 +96,20 @@ impl<'a> Store<'a> {
         }
     }
 
-    pub fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         self.counts
     }
 
-    pub fn maps(&self) -> usize {
+    pub(super) fn maps(&self) -> usize {
         self.maps.len()
     }
 
-    pub fn live_share(&self) -> f64 {
+    pub(super) fn live_share(&self) -> f64 {
         self.live as f64 / self.slots.len() as f64
     }
 
     /// Full segments by their live share.
-    pub fn histogram(&self) -> [f64; 10] {
+    pub(super) fn histogram(&self) -> [f64; 10] {
         let full: Vec<_> = self.segments.iter().filter(|segment| segment.state == State::Full).collect();
         let mut tenths = [0.0; 10];
         for segment in &full {
@@ -120,7 +120,7 @@ impl<'a> Store<'a> {
     }
 
     /// Overwrites a block of a map.
-    pub fn write(&mut self, map: usize, block: u32) {
+    pub(super) fn write(&mut self, map: usize, block: u32) {
         if self.clean.len() <= self.plan.cleaner.low as usize {
             self.clean();
         }
@@ -138,7 +138,7 @@ impl<'a> Store<'a> {
     }
 
     /// Makes a copy of the volume and drops the oldest ones beyond `keep`.
-    pub fn copy(&mut self, keep: usize) {
+    pub(super) fn copy(&mut self, keep: usize) {
         let copy = self.maps[0].clone();
         for version in copy.iter().filter(|version| **version != NONE) {
             let version = &mut self.versions[*version as usize];

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Once, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub const ESKER: &str = env!("CARGO_BIN_EXE_esker");
 
@@ -21,8 +21,23 @@ fn all_served() -> RwLockReadGuard<'static, ()> {
     DEAD_SERVERS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Unmounts the loop devices whose server was killed before these tests: programs of btrfs fail while they are mounted.
+fn unmount_dead_loops() {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("the kernel lists its mounts");
+    for (device, at) in mounts.lines().filter_map(|line| line.split_once(' ')) {
+        let Some(name) = device.strip_prefix("/dev/loop") else { continue };
+        let at = at.split(' ').next().unwrap_or_default();
+        let file = fs::read_to_string(format!("/sys/block/loop{name}/loop/backing_file")).unwrap_or_default();
+        if fs::metadata(file.trim()).is_err_and(|error| error.kind() == ErrorKind::NotConnected) {
+            check_tool("umount", &["--lazy", at]);
+        }
+    }
+}
+
 /// Whether the test can be run here; says loudly what is missing if not.
 pub fn can_run(programs: &[&str]) -> bool {
+    static UNMOUNTED: Once = Once::new();
+    UNMOUNTED.call_once(unmount_dead_loops);
     let missing = |path: &str| (!Path::new(path).exists()).then(|| format!("there is no {path}"));
     let node = |path: &str| fs::metadata(path).ok().filter(|meta| meta.file_type().is_char_device());
     let root = check_tool("id", &["-u"]).trim() == "0";

@@ -1,5 +1,6 @@
 //! Served stacks as whole processes: foreign clients, changes under load, kills, and what is refused.
 
+#![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 
 mod attacked;

@@ -53,7 +53,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub fn of(problem: &Problem<'_>) -> Tables {
+    pub(super) fn of(problem: &Problem<'_>) -> Tables {
         let setting = problem.setting;
         let part = |id: ExtId| {
             let extension = setting.extension(id);
@@ -83,7 +83,7 @@ impl Tables {
     }
 
     /// The empty stack.
-    pub fn start(&self) -> State {
+    pub(super) fn start(&self) -> State {
         let rest: ExtSet = (0..self.parts.len()).map(ExtId::of).collect();
         let count = self.gains.len();
         let mut state = State { rest, open: vec![VolSet::EMPTY; count + 1], settled: vec![Settled::Nothing; count] };
@@ -98,7 +98,7 @@ impl Tables {
     }
 
     /// Extensions that may come next at `place`, below `above`.
-    pub fn choices(&self, state: &State, place: usize, above: Option<ExtId>) -> ExtSet {
+    pub(super) fn choices(&self, state: &State, place: usize, above: Option<ExtId>) -> ExtSet {
         let pinned = &self.constraints.pinned;
         let not_below = self.constraints.forbidden_below(above);
         let fits = |id: &ExtId| match pinned.get(id) {
@@ -110,7 +110,7 @@ impl Tables {
     }
 
     /// Puts an extension under the upper part, and tells whether it is starved there.
-    pub fn place(&self, state: &mut State, id: ExtId) -> bool {
+    pub(super) fn place(&self, state: &mut State, id: ExtId) -> bool {
         let part = &self.parts[id.index()];
         state.rest = state.rest - Set::one(id);
         let seen = self.seen_by(state.rest);
@@ -138,7 +138,7 @@ impl Tables {
 
     /// A score that no stack with this upper part exceeds, of which `live` extensions see requests. For a whole stack
     /// it is the score.
-    pub fn bound(&self, state: &State, live: usize) -> Score {
+    pub(super) fn bound(&self, state: &State, live: usize) -> Score {
         let mut score = Score { ranks: vec![0; self.ranks], live: live + state.rest.len() };
         let mut led = Led { tables: self, rest: state.rest, known: [None; EXTENSIONS_MAX] };
         for (volume, gains) in self.gains.iter().enumerate() {

@@ -9,7 +9,7 @@ const JOINED_MAX: u64 = 1 << 20;
 
 /// A run of cached bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DirtyExtent {
+pub(super) struct DirtyExtent {
     /// The bytes.
     pub range: ByteRange,
     /// Number of the oldest write in it: what a flush waits for.
@@ -22,7 +22,7 @@ pub struct DirtyExtent {
 
 /// Disjoint runs.
 #[derive(Default)]
-pub struct Dirty {
+pub(super) struct Dirty {
     runs: BTreeMap<u64, DirtyExtent>,
     ages: BTreeSet<(u64, u64)>,
     bytes: u64,
@@ -31,7 +31,7 @@ pub struct Dirty {
 impl Dirty {
     /// Adds a run. Overlapping runs become one that is as old as the oldest: what it replaced is no longer anywhere,
     /// so a flush that waited for the old bytes must wait for the new ones.
-    pub fn insert(&mut self, run: DirtyExtent) {
+    pub(super) fn insert(&mut self, run: DirtyExtent) {
         let mut all = run;
         let near = self.runs.range(..=run.range.end()).rev().take_while(|(_, r)| r.range.end() >= run.range.start());
         let near: Vec<DirtyExtent> = near.map(|(_, r)| *r).collect();
@@ -53,39 +53,39 @@ impl Dirty {
     }
 
     /// Takes a run out.
-    pub fn remove(&mut self, run: &DirtyExtent) {
+    pub(super) fn remove(&mut self, run: &DirtyExtent) {
         self.runs.remove(&run.range.start());
         self.ages.remove(&(run.oldest, run.range.start()));
         self.bytes -= run.range.len();
     }
 
     /// The runs in the order of a sweep that begins at byte `at` and starts over at the outer edge (C-LOOK).
-    pub fn sweep(&self, at: u64) -> impl Iterator<Item = &DirtyExtent> {
+    pub(super) fn sweep(&self, at: u64) -> impl Iterator<Item = &DirtyExtent> {
         self.runs.range(at..).chain(self.runs.range(..at)).map(|(_, run)| run)
     }
 
     /// The runs from the oldest on.
-    pub fn by_age(&self) -> impl Iterator<Item = &DirtyExtent> {
+    pub(super) fn by_age(&self) -> impl Iterator<Item = &DirtyExtent> {
         self.ages.iter().map(|(_, start)| &self.runs[start])
     }
 
     /// Whether every byte of `range` is cached in one run.
-    pub fn covers(&self, range: ByteRange) -> bool {
+    pub(super) fn covers(&self, range: ByteRange) -> bool {
         self.runs.range(..=range.start()).next_back().is_some_and(|(_, run)| run.range.contains(range))
     }
 
     /// Number of the oldest write.
-    pub fn oldest(&self) -> Option<u64> {
+    pub(super) fn oldest(&self) -> Option<u64> {
         self.ages.first().map(|(oldest, _)| *oldest)
     }
 
     /// Cached bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Whether nothing is cached.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 }

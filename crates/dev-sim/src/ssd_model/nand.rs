@@ -23,12 +23,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub fn new(rate: u64) -> Wire {
+    pub(super) fn new(rate: u64) -> Wire {
         Wire { rate, bytes: 0, span: Nanos::ZERO }
     }
 
     #[inline]
-    pub fn span(&mut self, bytes: u64) -> Nanos {
+    pub(super) fn span(&mut self, bytes: u64) -> Nanos {
         if bytes != self.bytes {
             (self.bytes, self.span) = (bytes, Nanos::transfer(bytes, self.rate));
         }
@@ -88,7 +88,7 @@ pub(super) struct Nand {
 }
 
 impl Nand {
-    pub fn new(spec: &SsdSpec) -> Nand {
+    pub(super) fn new(spec: &SsdSpec) -> Nand {
         let die = |at: u32| Die { sensing: Time::ZERO, work: Time::ZERO, channel: at % spec.channels };
         Nand {
             spec: *spec,
@@ -111,7 +111,7 @@ impl Nand {
 
     /// Begins a request at `now`: forgets what has left the buffer.
     #[inline]
-    pub fn begin(&mut self, now: Time) {
+    pub(super) fn begin(&mut self, now: Time) {
         while let Some((end, _)) = self.leaving.front()
             && *end <= now
         {
@@ -129,7 +129,7 @@ impl Nand {
 
     /// Takes room for one unit that is there at `ready`, and returns when it is accepted.
     #[inline]
-    pub fn accept(&mut self, ready: Time) -> Time {
+    pub(super) fn accept(&mut self, ready: Time) -> Time {
         let mut accepted = ready;
         while self.buffered * UNIT >= self.spec.buffer
             && let Some(end) = self.leave()
@@ -144,19 +144,19 @@ impl Nand {
 
     /// Gives back the room of a unit that replaced another one in the buffer.
     #[inline]
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         self.buffered -= 1;
         self.open -= 1;
     }
 
     /// Holds the unit that is written next back until the page that it changes a part of has been read.
-    pub fn read_first(&mut self, die: u32, start: Time) {
+    pub(super) fn read_first(&mut self, die: u32, start: Time) {
         self.ready = self.ready.max(self.read(die, start, UNIT));
     }
 
     /// Reads `bytes` of one page for the host and returns when they are in the controller.
     #[inline]
-    pub fn read(&mut self, die: u32, start: Time, bytes: u64) -> Time {
+    pub(super) fn read(&mut self, die: u32, start: Time, bytes: u64) -> Time {
         let die = &mut self.dies[die as usize];
         let begin = match die.sensing >= start {
             true => die.sensing,
@@ -176,32 +176,32 @@ impl Nand {
     }
 
     /// Host units in the open page, which is not yet being programmed.
-    pub fn open_units(&self) -> u32 {
+    pub(super) fn open_units(&self) -> u32 {
         self.open
     }
 
     /// Pages that are on their way from the buffer to flash.
-    pub fn leaving(&self) -> usize {
+    pub(super) fn leaving(&self) -> usize {
         self.leaving.len()
     }
 
     /// Bytes in the write buffer, counting those that were programmed since the last request came.
-    pub fn buffered_bytes(&self) -> u64 {
+    pub(super) fn buffered_bytes(&self) -> u64 {
         self.buffered * UNIT
     }
 
     /// Ends of the first and the last program of a host page since [`Nand::begin`].
-    pub fn programs(&self) -> Option<(Time, Time)> {
+    pub(super) fn programs(&self) -> Option<(Time, Time)> {
         self.first.map(|first| (first, self.last))
     }
 
     /// End of the last program of a host page.
-    pub fn programmed(&self) -> Time {
+    pub(super) fn programmed(&self) -> Time {
         self.programmed
     }
 
     /// Sum of the time that dies were busy or are planned to be.
-    pub fn busy(&self) -> Nanos {
+    pub(super) fn busy(&self) -> Nanos {
         self.busy
     }
 }

@@ -4,11 +4,11 @@ use super::*;
 use crate::newest::newest;
 
 /// What a power cut leaves whole.
-pub const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// A superblock with any body, of a format that proves it stale or does not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Demo<const DETECTS_STALE: bool> {
+pub(crate) struct Demo<const DETECTS_STALE: bool> {
     pub id: u128,
     pub generation: u64,
     pub features: Features,
@@ -40,7 +40,7 @@ impl<const DETECTS_STALE: bool> Superblock for Demo<DETECTS_STALE> {
     }
 }
 
-pub fn demo<const DETECTS_STALE: bool>(generation: u64, body: usize) -> Demo<DETECTS_STALE> {
+pub(crate) fn demo<const DETECTS_STALE: bool>(generation: u64, body: usize) -> Demo<DETECTS_STALE> {
     let body =
         (0..body).map(|at| (at as u8).wrapping_mul(7).wrapping_add((generation as u8).wrapping_mul(13)) | 1).collect();
     Demo { id: 0x0102_0304, generation, features: Features::NONE, body }

@@ -10,7 +10,7 @@ use esker_rt::Rt;
 
 /// Counters and settings, shared with requests under way.
 #[derive(Default)]
-pub struct State {
+pub(super) struct State {
     blocks: RefCell<BTreeMap<u64, Vec<u8>>>,
     pub under_way: Cell<u64>,
     pub under_way_max: Cell<u64>,
@@ -23,7 +23,7 @@ pub struct State {
     pub corrupt_at: Cell<Option<u64>>,
 }
 
-pub struct Disk {
+pub(super) struct Disk {
     rt: Rt,
     limits: Limits,
     delay: Nanos,
@@ -31,17 +31,17 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub fn new(rt: &Rt, limits: Limits, delay: Nanos) -> Disk {
+    pub(super) fn new(rt: &Rt, limits: Limits, delay: Nanos) -> Disk {
         Disk { rt: rt.clone(), limits, delay, state: Rc::default() }
     }
 
     /// 8 MiB in blocks of 512 that answer at once.
-    pub fn fast(rt: &Rt) -> Disk {
+    pub(super) fn fast(rt: &Rt) -> Disk {
         Disk::new(rt, Limits::plain(8 << 20, 512), Nanos::ZERO)
     }
 
     /// The same with 1 ms per request.
-    pub fn slow(rt: &Rt) -> Disk {
+    pub(super) fn slow(rt: &Rt) -> Disk {
         Disk::new(rt, Limits::plain(8 << 20, 512), Nanos::millis(1))
     }
 }

@@ -18,21 +18,21 @@ use crate::disk::Disk;
 use crate::ring::{Addresses, Ring};
 use crate::{Config, Guest, Memory};
 
-pub const RING_LEN: u16 = 16;
-pub const DISK_BYTES: u64 = 1 << 20;
+pub(super) const RING_LEN: u16 = 16;
+pub(super) const DISK_BYTES: u64 = 1 << 20;
 /// Where requests put their header, status and data.
-pub const HEADER: u64 = 0x10_000;
-pub const STATUS: u64 = 0x11_000;
-pub const DATA: u64 = 0x20_000;
-pub const MEMORY_BYTES: usize = 4 << 20;
+pub(super) const HEADER: u64 = 0x10_000;
+pub(super) const STATUS: u64 = 0x11_000;
+pub(super) const DATA: u64 = 0x20_000;
+pub(super) const MEMORY_BYTES: usize = 4 << 20;
 
 /// Flags of descriptors.
-pub const NEXT: u16 = 1;
-pub const WRITE: u16 = 2;
-pub const INDIRECT: u16 = 4;
+pub(super) const NEXT: u16 = 1;
+pub(super) const WRITE: u16 = 2;
+pub(super) const INDIRECT: u16 = 4;
 
 /// A device that notes what it is asked.
-pub struct Spy {
+pub(super) struct Spy {
     inner: MemoryDevice,
     limits: Limits,
     pub seen: RefCell<Vec<(Op, bool)>>,
@@ -58,9 +58,9 @@ impl Device for Spy {
 }
 
 /// Transfers that begin here fail.
-pub const FAILS_AT: u64 = 512 << 10;
+pub(super) const FAILS_AT: u64 = 512 << 10;
 
-pub fn spy(rt: &Rt, block: u32) -> Rc<Spy> {
+pub(super) fn spy(rt: &Rt, block: u32) -> Rc<Spy> {
     let media = esker_dev::Media::new(DISK_BYTES);
     let inner = MemoryDevice::over(rt, media, block, Defer::Always(Nanos::micros(3)));
     // As ports of `thin`: what is written whole and discarded can be larger than a sector.
@@ -69,7 +69,7 @@ pub fn spy(rt: &Rt, block: u32) -> Rc<Spy> {
 }
 
 /// What a scenario works with.
-pub struct Bed {
+pub(super) struct Bed {
     pub disk: Rc<Disk>,
     pub device: Rc<Spy>,
     pub ring: Rc<Ring>,
@@ -77,13 +77,13 @@ pub struct Bed {
 }
 
 impl Bed {
-    pub fn new(rt: &Rt, block: u32, config: Config) -> Bed {
+    pub(super) fn new(rt: &Rt, block: u32, config: Config) -> Bed {
         let device = spy(rt, block);
         Bed::over(rt, device.clone(), device, config)
     }
 
     /// The same with a disk over `served` instead of the spy.
-    pub fn over(rt: &Rt, served: Rc<dyn Device>, device: Rc<Spy>, config: Config) -> Bed {
+    pub(super) fn over(rt: &Rt, served: Rc<dyn Device>, device: Rc<Spy>, config: Config) -> Bed {
         let disk = Rc::new(Disk::new(rt, &Pool::default(), "vol", served, config));
         let memory = Memory::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap();
         let memory = Arc::new(Guest::new(memory).unwrap());
@@ -92,7 +92,7 @@ impl Bed {
     }
 
     /// The guest's side of the ring, set up and in use.
-    pub fn start(&self) -> Driver<'_> {
+    pub(super) fn start(&self) -> Driver<'_> {
         let driver = Driver::new(&self.memory);
         self.set_up(&driver, true);
         self.ring.start(None).unwrap();
@@ -100,7 +100,7 @@ impl Bed {
     }
 
     /// All but the start.
-    pub fn set_up(&self, driver: &Driver<'_>, flushes: bool) {
+    pub(super) fn set_up(&self, driver: &Driver<'_>, flushes: bool) {
         self.ring.set_features(false, flushes);
         self.ring.set_memory(self.memory.clone());
         self.ring.set_len(u32::from(RING_LEN)).unwrap();
@@ -109,21 +109,21 @@ impl Bed {
     }
 
     /// Lets the ring take what is available, and waits until all of it is answered.
-    pub async fn wait_idle(&self) {
+    pub(super) async fn wait_idle(&self) {
         self.ring.drain();
         self.ring.idle().await;
     }
 }
 
 /// Runs a scenario in virtual time.
-pub fn check<Fut: Future<Output = ()> + 'static>(scenario: impl FnOnce(Rt) -> Fut + 'static) {
+pub(super) fn check<Fut: Future<Output = ()> + 'static>(scenario: impl FnOnce(Rt) -> Fut + 'static) {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     sim.block_on(scenario(rt));
 }
 
 /// A guest's side of a ring.
-pub struct Driver<'a> {
+pub(super) struct Driver<'a> {
     queue: MockSplitQueue<'a, Memory>,
     memory: &'a Memory,
     /// Heads made available.
@@ -131,14 +131,14 @@ pub struct Driver<'a> {
 }
 
 /// A piece of a request: address, bytes, and whether the device writes it.
-pub type Piece = (u64, u32, bool);
+pub(super) type Piece = (u64, u32, bool);
 
 impl<'a> Driver<'a> {
-    pub fn new(memory: &'a Memory) -> Driver<'a> {
+    pub(super) fn new(memory: &'a Memory) -> Driver<'a> {
         Driver { queue: MockSplitQueue::new(memory, RING_LEN), memory, given: 0 }
     }
 
-    pub fn addresses(&self) -> Addresses {
+    pub(super) fn addresses(&self) -> Addresses {
         Addresses {
             table: self.queue.desc_table_addr().0,
             available: self.queue.avail_addr().0,
@@ -146,26 +146,26 @@ impl<'a> Driver<'a> {
         }
     }
 
-    pub fn descriptor(&self, at: u16, addr: u64, len: u32, flags: u16, next: u16) {
+    pub(super) fn descriptor(&self, at: u16, addr: u64, len: u32, flags: u16, next: u16) {
         let descriptor = RawDescriptor::from(Descriptor::new(addr, len, flags, next));
         self.queue.desc_table().store(at, descriptor).unwrap();
     }
 
     /// Makes `head` available.
-    pub fn give(&mut self, head: u16) {
+    pub(super) fn give(&mut self, head: u16) {
         self.queue.avail().ring().ref_at(usize::from(self.given % RING_LEN)).unwrap().store(head.to_le());
         self.given = self.given.wrapping_add(1);
         self.queue.avail().idx().store(self.given.to_le());
     }
 
     /// Says that something else is available.
-    pub fn claim(&mut self, given: u16) {
+    pub(super) fn claim(&mut self, given: u16) {
         self.given = given;
         self.queue.avail().idx().store(given.to_le());
     }
 
     /// Makes a chain of `pieces` from descriptor `head` on available.
-    pub fn chain(&mut self, head: u16, pieces: &[Piece]) {
+    pub(super) fn chain(&mut self, head: u16, pieces: &[Piece]) {
         for (at, (addr, len, write)) in (head..).zip(pieces) {
             let last = usize::from(at - head) + 1 == pieces.len();
             let flags = if *write { WRITE } else { 0 } | if last { 0 } else { NEXT };
@@ -175,7 +175,7 @@ impl<'a> Driver<'a> {
     }
 
     /// A request with the header at `HEADER + 16 head` and the status at `STATUS + head`.
-    pub fn request(&mut self, head: u16, kind: u32, sector: u64, data: &[Piece]) {
+    pub(super) fn request(&mut self, head: u16, kind: u32, sector: u64, data: &[Piece]) {
         let (header, status) = (HEADER + 16 * u64::from(head), STATUS + u64::from(head));
         self.header(header, kind, sector);
         self.memory.write_obj(0xffu8, GuestAddress(status)).unwrap();
@@ -183,18 +183,18 @@ impl<'a> Driver<'a> {
         self.chain(head, &pieces);
     }
 
-    pub fn header(&self, at: u64, kind: u32, sector: u64) {
+    pub(super) fn header(&self, at: u64, kind: u32, sector: u64) {
         let bytes = [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat();
         self.memory.write_slice(&bytes, GuestAddress(at)).unwrap();
     }
 
     /// The status of the request at `head`.
-    pub fn status(&self, head: u16) -> u8 {
+    pub(super) fn status(&self, head: u16) -> u8 {
         self.memory.read_obj(GuestAddress(STATUS + u64::from(head))).unwrap()
     }
 
     /// What was used so far: heads and bytes written, in order.
-    pub fn used(&self) -> Vec<(u32, u32)> {
+    pub(super) fn used(&self) -> Vec<(u32, u32)> {
         let count = u16::from_le(self.queue.used().idx().load());
         let element = |at: u16| {
             let element = self.queue.used().ring().ref_at(usize::from(at % RING_LEN)).unwrap().load();
@@ -203,11 +203,11 @@ impl<'a> Driver<'a> {
         (0..count).map(element).collect()
     }
 
-    pub fn put(&self, at: u64, bytes: &[u8]) {
+    pub(super) fn put(&self, at: u64, bytes: &[u8]) {
         self.memory.write_slice(bytes, GuestAddress(at)).unwrap();
     }
 
-    pub fn get(&self, at: u64, len: usize) -> Vec<u8> {
+    pub(super) fn get(&self, at: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory.read_slice(&mut bytes, GuestAddress(at)).unwrap();
         bytes

@@ -1,5 +1,6 @@
 //! Tests of several crates together, one module for each thing they show.
 
+#![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read the documents and make files")]
 
 mod calibrated;

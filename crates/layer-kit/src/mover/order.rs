@@ -20,7 +20,7 @@ pub enum BadMoves {
 }
 
 /// Refuses moves whose outcome would depend on their order.
-pub fn check(moves: &[Move]) -> Result<(), BadMoves> {
+pub(super) fn check(moves: &[Move]) -> Result<(), BadMoves> {
     for (at, one) in moves.iter().enumerate() {
         if one.len == 0 {
             return Err(BadMoves::Empty(at));
@@ -61,7 +61,7 @@ fn check_overlaps(moves: &[Move]) -> Result<(), BadMoves> {
 
 /// Cuts moves into batches of at most `max` bytes, in the order that suits their shape. A move that is larger than that
 /// is cut itself.
-pub fn batches(moves: Vec<Move>, shape: Shape, max: u64) -> Vec<Vec<Move>> {
+pub(super) fn batches(moves: Vec<Move>, shape: Shape, max: u64) -> Vec<Vec<Move>> {
     let mut moves: Vec<Move> = moves.into_iter().flat_map(|one| cut(one, max)).collect();
     match shape {
         Shape::Gather => moves.sort_by_key(|one| one.to),
@@ -93,7 +93,7 @@ fn cut(one: Move, max: u64) -> Vec<Move> {
 }
 
 /// Sorts `moves` by `place` and groups those that lie one after the other, up to `max` bytes.
-pub fn runs(moves: &mut [Move], place: fn(&Move) -> LowerAddress, max: u64) -> Vec<Range<usize>> {
+pub(super) fn runs(moves: &mut [Move], place: fn(&Move) -> LowerAddress, max: u64) -> Vec<Range<usize>> {
     moves.sort_by_key(place);
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut len = 0;

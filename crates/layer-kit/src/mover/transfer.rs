@@ -14,7 +14,7 @@ const REQUEST_MAX: u64 = 1 << 20;
 
 /// Moves a batch; no other task touches its bytes. What fails is not moved. What was read is held by its destination,
 /// because no two moves have one.
-pub async fn batch(io: &Io, settings: &Settings, mut batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
+pub(super) async fn batch(io: &Io, settings: &Settings, mut batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
     let mut failed = Vec::new();
     let mut held = read_all(io, settings, &mut batch, &mut failed, report).await;
     batch.retain(|one| held.contains_key(&one.to));

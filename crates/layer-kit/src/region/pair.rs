@@ -53,7 +53,7 @@ impl Layout {
     }
 
     /// Bytes of the medium that it takes, if that fits in 64 bits.
-    pub fn footprint(&self) -> Option<u64> {
+    pub(super) fn footprint(&self) -> Option<u64> {
         let image = self.size.checked_next_multiple_of(u64::from(self.grain))?;
         image.checked_mul(2)?.checked_add(2 * HEADER_SLOT)
     }
@@ -93,7 +93,7 @@ struct Change {
 
 impl Pair {
     /// A region of zeroes that nothing of is on the medium yet.
-    pub fn fresh(name: &str, layout: Layout) -> Pair {
+    pub(super) fn fresh(name: &str, layout: Layout) -> Pair {
         let grains = layout.grains();
         let all: BTreeSet<usize> = (0..grains).collect();
         let state = State {
@@ -108,12 +108,12 @@ impl Pair {
         Pair { name: name.to_string(), layout, state: RefCell::new(state), turn: Credits::new(1) }
     }
 
-    pub fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// Says that nothing was ever committed here, whatever the medium holds.
-    pub async fn clear(io: &Io, lower: usize, start: u64) -> Result<(), BioError> {
+    pub(super) async fn clear(io: &Io, lower: usize, start: u64) -> Result<(), BioError> {
         let zeroes = Buf::zeroed(io.pool(), 2 * HEADER_SLOT as usize);
         io.write(io.lower(lower), start, zeroes, false).await?;
         io.flush(io.lower(lower)).await
@@ -121,7 +121,7 @@ impl Pair {
 
     /// The last commit of the region that `layout` says, or none if there was none. `layout`'s unit and grain are those
     /// with which it would be made now; what it was made with counts.
-    pub async fn load(io: &Io, name: &str, mut layout: Layout) -> Result<Option<Pair>, RegionError> {
+    pub(super) async fn load(io: &Io, name: &str, mut layout: Layout) -> Result<Option<Pair>, RegionError> {
         let slots = [read_slot(io, &layout, 0).await?, read_slot(io, &layout, 1).await?];
         let header = match newest(&[[&slots[0], &slots[1]]]).and_then(Newest::<Header>::writable) {
             Ok(header) => header,
@@ -150,7 +150,7 @@ impl Pair {
     }
 
     /// What the memory holds.
-    pub fn bytes(&self) -> Ref<'_, [u8]> {
+    pub(super) fn bytes(&self) -> Ref<'_, [u8]> {
         Ref::map(self.state.borrow(), |state| &state.memory[..self.layout.size as usize])
     }
 

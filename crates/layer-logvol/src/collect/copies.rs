@@ -38,13 +38,13 @@ pub(super) struct CopyTarget {
 
 impl Copies {
     /// Counts the copy that lies in `segment` as on its way until [`Copies::end_claims`].
-    pub fn claim(&mut self, victim: usize, segment: usize, segments: &mut Segments, now: u64) {
+    pub(super) fn claim(&mut self, victim: usize, segment: usize, segments: &mut Segments, now: u64) {
         segments.begin(segment, now);
         self.claims.entry(victim).or_default().push(segment);
     }
 
     /// All mappings lead to the victim's copies, or none ever will.
-    pub fn end_claims(&mut self, victim: usize, segments: &mut Segments) {
+    pub(super) fn end_claims(&mut self, victim: usize, segments: &mut Segments) {
         self.claims.remove(&victim).into_iter().flatten().for_each(|segment| segments.end(segment));
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn words(geometry: &Geometry) -> usize {
 
 impl ScanWorker {
     /// Counts some segments, and reports the mappings into others.
-    pub fn new(geometry: Geometry, counted: Vec<usize>, reported: &[usize]) -> ScanWorker {
+    pub(super) fn new(geometry: Geometry, counted: Vec<usize>, reported: &[usize]) -> ScanWorker {
         let mut roles = vec![IGNORED; geometry.segments as usize];
         reported.iter().for_each(|segment| roles[*segment] = REPORTED);
         counted.iter().enumerate().for_each(|(i, segment)| roles[*segment] = i as u32);
@@ -46,7 +46,7 @@ impl ScanWorker {
     }
 
     /// Looks at all mappings of a range.
-    pub fn at(&self, snapshot: &Snapshot, range: Range<u64>) -> Seen {
+    pub(super) fn at(&self, snapshot: &Snapshot, range: Range<u64>) -> Seen {
         let mut seen = Seen { mappings: 0, found: Vec::new() };
         for extent in snapshot.from(range.start).take_while(|extent| extent.lba < range.end) {
             seen.mappings += 1;
@@ -72,11 +72,11 @@ impl ScanWorker {
     }
 
     /// Live blocks of a counted segment, by its place in the list.
-    pub fn live(&self, at: usize) -> u32 {
+    pub(super) fn live(&self, at: usize) -> u32 {
         self.words(at).map(|word| word.count_ones()).sum()
     }
 
-    pub fn bits(&self, at: usize) -> Bits {
+    pub(super) fn bits(&self, at: usize) -> Bits {
         self.words(at).collect()
     }
 

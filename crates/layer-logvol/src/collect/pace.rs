@@ -41,7 +41,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub fn new(pacing: Pacing) -> Pace {
+    pub(super) fn new(pacing: Pacing) -> Pace {
         Pace {
             pacing,
             used: Cell::new(0.0),
@@ -56,11 +56,11 @@ impl Pace {
     }
 
     /// The cleaner's share of the device.
-    pub fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.pacing.at(self.used.get()).cleaner
     }
 
-    pub fn used(&self) -> f64 {
+    pub(super) fn used(&self) -> f64 {
         self.used.get()
     }
 
@@ -73,21 +73,21 @@ impl Pace {
     }
 
     /// Tasks that clean begin.
-    pub fn attend(&self) {
+    pub(super) fn attend(&self) {
         self.is_attended.set(true);
     }
 
     /// One of them waits until it is let into the stack: nothing may wait for it meanwhile.
-    pub fn leave(&self) {
+    pub(super) fn leave(&self) {
         self.outside.set(self.outside.get() + 1);
     }
 
-    pub fn enter(&self) {
+    pub(super) fn enter(&self) {
         self.outside.set(self.outside.get() - 1);
     }
 
     /// Whether the cleaner found room the last time: nothing waits for one that finds none.
-    pub fn set_stuck(&self, is_stuck: bool) {
+    pub(super) fn set_stuck(&self, is_stuck: bool) {
         self.is_stuck.set(is_stuck);
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Reverse {
 
 impl Reverse {
     /// An empty list with room for so many.
-    pub fn new(bits: Bits, references: u64) -> Reverse {
+    pub(super) fn new(bits: Bits, references: u64) -> Reverse {
         Reverse { mappings: Vec::with_capacity(references as usize), bits, reserved: references, taken: 0 }
     }
 
@@ -56,7 +56,7 @@ pub(super) struct Forward {
 }
 
 impl Forward {
-    pub fn new(bits: Bits) -> Forward {
+    pub(super) fn new(bits: Bits) -> Forward {
         let mut live = 0;
         let count = |word: &u64| {
             live += word.count_ones();
@@ -73,7 +73,7 @@ impl Forward {
     }
 
     /// Live blocks from `from` on were copied to `to` and its successors.
-    pub fn set(&mut self, from: u64, to: u64, len: u64) {
+    pub(super) fn set(&mut self, from: u64, to: u64, len: u64) {
         for i in 0..len {
             let place = self.place(from + i).expect("only live blocks are copied");
             self.copies[place] = to + i;
@@ -81,7 +81,7 @@ impl Forward {
     }
 
     /// Copies of a run of blocks, in as few runs as there are: offset in the run, first block of the copy, blocks.
-    pub fn of(&self, from: u64, len: u64) -> Vec<(u64, u64, u64)> {
+    pub(super) fn of(&self, from: u64, len: u64) -> Vec<(u64, u64, u64)> {
         let mut parts: Vec<(u64, u64, u64)> = Vec::new();
         for i in 0..len {
             let to = self.place(from + i).map_or(0, |place| self.copies[place]);
@@ -97,7 +97,7 @@ impl Forward {
 
 impl Victim {
     /// Bytes that are set aside for it.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         match self {
             Victim::Mapped(reverse) => Victim::bytes_mapped(&reverse.bits, reverse.reserved),
             Victim::Listed(bits) => Victim::bytes_listed(bits),
@@ -107,17 +107,17 @@ impl Victim {
 
     /// Bytes that a segment takes that is cleaned without a reverse map. Its live blocks have at least as many
     /// references, so that it takes no more than with one.
-    pub fn bytes_listed(bits: &Bits) -> u64 {
+    pub(super) fn bytes_listed(bits: &Bits) -> u64 {
         bits.iter().map(|word| WORD + COPY * u64::from(word.count_ones())).sum()
     }
 
     /// Bytes that it takes with a reverse map of so many mappings.
-    pub fn bytes_mapped(bits: &Bits, references: u64) -> u64 {
+    pub(super) fn bytes_mapped(bits: &Bits, references: u64) -> u64 {
         references * REFERENCE + WORD * bits.len() as u64
     }
 
     /// Bytes that it would take with so many mappings.
-    pub fn bytes_with(&self, references: u64) -> u64 {
+    pub(super) fn bytes_with(&self, references: u64) -> u64 {
         match self {
             Victim::Mapped(reverse) => Victim::bytes_mapped(&reverse.bits, references),
             Victim::Listed(_) | Victim::Copied(_) => self.bytes(),
@@ -126,7 +126,7 @@ impl Victim {
 
     /// A mapping into the segment was added, or found by a pass; `spare` bytes may be taken. If there is no room for
     /// it, the list is given up: the segment is cleaned without.
-    pub fn arrive(&mut self, extent: Extent, spare: u64) {
+    pub(super) fn arrive(&mut self, extent: Extent, spare: u64) {
         let Victim::Mapped(reverse) = self else { return };
         if reverse.taken + reverse.mappings.len() as u64 == reverse.reserved {
             if spare < REFERENCE * Victim::STEP {
@@ -139,7 +139,7 @@ impl Victim {
     }
 
     /// Hands out the mappings that were listed since the last time; none if there is no list.
-    pub fn take(&mut self) -> Option<Vec<Packed>> {
+    pub(super) fn take(&mut self) -> Option<Vec<Packed>> {
         match self {
             Victim::Mapped(reverse) => Some(reverse.take()),
             Victim::Listed(_) | Victim::Copied(_) => None,
@@ -147,7 +147,7 @@ impl Victim {
     }
 
     /// Forgets all mappings for good: its segment is cleaned without a list.
-    pub fn give_up(&mut self) {
+    pub(super) fn give_up(&mut self) {
         if let Victim::Mapped(reverse) = self {
             *self = Victim::Listed(std::mem::take(&mut reverse.bits));
         }
@@ -158,7 +158,7 @@ impl Victim {
 
     /// Forgets all mappings and makes room for so many: what was noted so far is in the snapshot of the pass that
     /// begins.
-    pub fn begin(&mut self, references: u64) {
+    pub(super) fn begin(&mut self, references: u64) {
         if let Victim::Mapped(reverse) = self {
             *reverse = Reverse::new(std::mem::take(&mut reverse.bits), references);
         }

@@ -6,9 +6,9 @@ use crate::map::{Extent, LOGICAL_BLOCKS};
 /// Bytes of a page's head.
 pub const PAGE_HEAD: usize = 32;
 /// Bytes of an extent in a leaf.
-pub const LEAF_ENTRY: usize = 24;
+pub(super) const LEAF_ENTRY: usize = 24;
 /// Bytes of a child in an inner node.
-pub const INNER_ENTRY: usize = 16;
+pub(super) const INNER_ENTRY: usize = 16;
 
 const MAGIC: u64 = u32::from_le_bytes(*b"EsMp") as u64;
 

@@ -9,18 +9,18 @@ use super::Extent;
 pub(crate) struct Packed(u64, u64);
 
 impl Packed {
-    pub fn of(extent: Extent) -> Packed {
+    pub(crate) fn of(extent: Extent) -> Packed {
         debug_assert!(extent.lba < 1 << 48 && extent.pba < 1 << 48, "48 bits of address");
         let len = u64::from(extent.len);
         Packed(extent.lba << 16 | len >> 16, extent.pba << 16 | len & 0xffff)
     }
 
-    pub fn extent(self) -> Extent {
+    pub(crate) fn extent(self) -> Extent {
         let len = (self.0 & 0xffff) << 16 | self.1 & 0xffff;
         Extent { lba: self.0 >> 16, pba: self.1 >> 16, len: len as u32 }
     }
 
-    pub fn lba(self) -> u64 {
+    pub(crate) fn lba(self) -> u64 {
         self.0 >> 16
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn grow(entries: &mut Vec<Packed>, more: usize) {
 
 impl Node {
     /// Children of an inner node, none of a leaf.
-    pub fn children(&self) -> &[Child] {
+    pub(crate) fn children(&self) -> &[Child] {
         match self {
             Node::Leaf(_) => &[],
             Node::Inner(children) => children,
@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// Entries of either kind.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Node::Leaf(entries) => entries.len(),
             Node::Inner(children) => children.len(),
@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// Whether it holds no extent, told by a look at its only path.
-    pub fn is_void(&self) -> bool {
+    pub(crate) fn is_void(&self) -> bool {
         match self {
             Node::Leaf(entries) => entries.is_empty(),
             Node::Inner(children) => matches!(&children[..], [only] if only.node.is_void()),
@@ -83,17 +83,17 @@ impl Node {
     }
 
     /// Levels below it.
-    pub fn height(&self) -> u8 {
+    pub(crate) fn height(&self) -> u8 {
         self.children().first().map_or(0, |child| 1 + child.node.height())
     }
 
     /// Nodes, itself included.
-    pub fn nodes(&self) -> u64 {
+    pub(crate) fn nodes(&self) -> u64 {
         1 + self.children().iter().map(|child| child.node.nodes()).sum::<u64>()
     }
 
     /// Cuts entries from `at` on off: the first logical block of the new node, and the node.
-    pub fn split_off(&mut self, at: usize) -> (u64, Node) {
+    pub(crate) fn split_off(&mut self, at: usize) -> (u64, Node) {
         match self {
             Node::Leaf(entries) => {
                 let right = entries.split_off(at);
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// Takes the entries of its right neighbour, which begins at `first`.
-    pub fn absorb(&mut self, first: u64, right: &Node) {
+    pub(crate) fn absorb(&mut self, first: u64, right: &Node) {
         match (self, right) {
             (Node::Leaf(entries), Node::Leaf(others)) => {
                 grow(entries, others.len());
@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// Extents and blocks below.
-    pub fn totals(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         match self {
             Node::Leaf(entries) => {
                 (entries.len() as u64, entries.iter().map(|entry| u64::from(entry.extent().len)).sum())
@@ -137,7 +137,7 @@ impl Node {
     }
 
     /// Bytes of memory, with the two counts of an `Arc` and a word of the allocator for each of its two blocks.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         const FIXED: usize = size_of::<Node>() + 4 * size_of::<usize>();
         let own = match self {
             Node::Leaf(entries) => entries.capacity() * size_of::<Packed>(),

@@ -4,7 +4,7 @@ use esker_framing::{Epochs, LogCursor, RECORD_HEADER};
 
 use super::*;
 
-pub fn superblock() -> Superblock {
+pub(crate) fn superblock() -> Superblock {
     let mut superblock = Superblock::new(0x0102_0304, 1 << 20, 64 << 10, 512);
     (superblock.sequence, superblock.first, superblock.number) = (9, 70 << 10, 31);
     (superblock.epoch, superblock.since, superblock.durable) = (4, 35, 33);

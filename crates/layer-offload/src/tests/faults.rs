@@ -12,7 +12,8 @@ use crate::format::AREA_START;
 static LIES: AtomicBool = AtomicBool::new(false);
 
 /// Says that records failed which it passed on.
-pub static LIAR: Kind = Kind { role: esker_block::Role::Modifier, ..Kind::layer("liar", "Lies.", &[], build_liar) };
+pub(super) static LIAR: Kind =
+    Kind { role: esker_block::Role::Modifier, ..Kind::layer("liar", "Lies.", &[], build_liar) };
 
 struct Liar;
 

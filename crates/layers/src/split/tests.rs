@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::Layout;
 
 /// Demands, byte by byte, that no two bytes lie in one place, that runs are runs, and that `before` counts.
-pub fn check_layout(layout: &impl Layout, size: u64) {
+pub(crate) fn check_layout(layout: &impl Layout, size: u64) {
     let mut taken = BTreeSet::new();
     let mut before = vec![0; layout.lowers()];
     for offset in 0..size {

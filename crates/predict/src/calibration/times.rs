@@ -199,7 +199,7 @@ impl Mix {
     /// Counts a request, and returns how likely it takes the time of mixed ones. It is as if drawn from those of its
     /// own kind and from such as were measured mixed, so that the other operation has its share. What is never mixed is
     /// told 0.
-    pub fn of(&mut self, op: OpName) -> f64 {
+    pub(crate) fn of(&mut self, op: OpName) -> f64 {
         let is_write = match op {
             OpName::Read => 0.0,
             OpName::Write => 1.0,

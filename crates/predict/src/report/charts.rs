@@ -10,7 +10,7 @@ const PRICE: &str = "price in US dollars";
 type Points = Vec<(f64, f64)>;
 
 /// All figures of a comparison.
-pub fn of(comparison: &Comparison) -> Vec<Figure> {
+pub(super) fn of(comparison: &Comparison) -> Vec<Figure> {
     lines(&comparison.runs).into_iter().chain(scatters(comparison)).collect()
 }
 

@@ -6,7 +6,7 @@ use crate::against::Difference;
 use crate::outcome::{CandidateRun, Latency};
 
 /// A column of the comparison.
-pub struct Column {
+pub(super) struct Column {
     /// Short title.
     pub title: &'static str,
     /// What the title means.
@@ -41,7 +41,7 @@ const FLUSHES: [Column; 4] = [
 
 /// The columns for these runs: operations that do not occur have none, and percentiles number `left_out` of the others
 /// neither.
-pub fn columns(runs: &[CandidateRun], left_out: Option<usize>) -> Vec<Column> {
+pub(super) fn columns(runs: &[CandidateRun], left_out: Option<usize>) -> Vec<Column> {
     let occurs = |latency: fn(&CandidateRun) -> &Latency| runs.iter().any(|run| latency(run).requests > 0);
     let operations =
         [(READS, occurs(|run| &run.reads)), (WRITES, occurs(|run| &run.writes)), (FLUSHES, occurs(|run| &run.flushes))];
@@ -79,7 +79,7 @@ fn span(latency: &Latency, percentile: fn(&Latency) -> u64) -> String {
 }
 
 /// The products of all candidates, each once: maker, model and capacity, price and its year.
-pub fn products(runs: &[CandidateRun]) -> Vec<String> {
+pub(super) fn products(runs: &[CandidateRun]) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for device in runs.iter().flat_map(|run| &run.devices) {
         let Some(product) = &device.product else { continue };
@@ -93,7 +93,7 @@ pub fn products(runs: &[CandidateRun]) -> Vec<String> {
 }
 
 /// Then, now, and now by then.
-pub fn changed(difference: &Difference) -> [String; 3] {
+pub(super) fn changed(difference: &Difference) -> [String; 3] {
     let value = |x: f64| match difference.unit {
         "ns" => Nanos(x as u64).to_string(),
         "B/s" => format!("{:.2} MB/s", x / 1e6),
@@ -107,12 +107,12 @@ pub fn changed(difference: &Difference) -> [String; 3] {
 }
 
 /// A share.
-pub fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// Joules, marked if they rest on an estimate.
-pub fn energy(joules: f64, is_estimated: bool) -> String {
+pub(super) fn energy(joules: f64, is_estimated: bool) -> String {
     let mark = if is_estimated { "~" } else { "" };
     if joules >= 1000.0 { format!("{mark}{:.2} kJ", joules / 1000.0) } else { format!("{mark}{joules:.1} J") }
 }

@@ -85,11 +85,11 @@ impl Bell {
         Ok(Bell(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    pub fn fd(&self) -> &OwnedFd {
+    pub(crate) fn fd(&self) -> &OwnedFd {
         &self.0
     }
 
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Full (2^64 - 2 rings without a read) still means "rung".
         let _full = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -118,29 +118,29 @@ pub(crate) struct RealState {
 }
 
 impl RealState {
-    pub fn use_precise_timers(&self) {
+    pub(crate) fn use_precise_timers(&self) {
         self.spin.set(SPIN_CLOSE);
     }
 
-    pub fn now(&self) -> Time {
+    pub(crate) fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    pub fn start(&self, op: Op) -> io::Result<usize> {
+    pub(crate) fn start(&self, op: Op) -> io::Result<usize> {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => uring.start(op),
             Driver::Threads(threads) => Ok(threads.start(op)),
         }
     }
 
-    pub fn take(&self, key: usize, waker: &Waker) -> Option<Outcome> {
+    pub(crate) fn take(&self, key: usize, waker: &Waker) -> Option<Outcome> {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => uring.take(key, waker),
             Driver::Threads(threads) => threads.take(key, waker),
         }
     }
 
-    pub fn abandon(&self, key: usize) {
+    pub(crate) fn abandon(&self, key: usize) {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => uring.abandon(key),
             Driver::Threads(threads) => threads.abandon(key),
@@ -171,7 +171,7 @@ impl RealState {
         Ok(())
     }
 
-    pub async fn run_on_worker<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
+    pub(crate) async fn run_on_worker<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
         let (sender, receiver) = cross::oneshot();
         let cpus = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let workers = self.workers.get_or_init(|| Workers::new("esker-worker", cpus()));

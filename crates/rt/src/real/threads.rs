@@ -40,7 +40,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub fn new(bell: Arc<Bell>) -> Threads {
+    pub(super) fn new(bell: Arc<Bell>) -> Threads {
         Threads {
             workers: Workers::new("esker-io", THREADS_MAX),
             bell,
@@ -50,7 +50,7 @@ impl Threads {
         }
     }
 
-    pub fn start(&mut self, op: Op) -> usize {
+    pub(super) fn start(&mut self, op: Op) -> usize {
         let key = self.next;
         self.next += 1;
         self.inflight.insert(key, State::Waiting(None));
@@ -63,7 +63,7 @@ impl Threads {
         key
     }
 
-    pub fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
+    pub(super) fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
         match self.inflight.remove(&key).expect("an operation is taken once") {
             State::Done(outcome) => Some(outcome),
             _ => {
@@ -73,14 +73,14 @@ impl Threads {
         }
     }
 
-    pub fn abandon(&mut self, key: usize) {
+    pub(super) fn abandon(&mut self, key: usize) {
         if let Some(State::Waiting(_)) = self.inflight.remove(&key) {
             self.inflight.insert(key, State::Abandoned);
         }
     }
 
     /// Waits until the bell rings or the time is over.
-    pub fn wait(&self, span: Option<Nanos>) -> io::Result<()> {
+    pub(super) fn wait(&self, span: Option<Nanos>) -> io::Result<()> {
         let spec =
             span.map(|s| Timespec { tv_sec: (s.0 / 1_000_000_000) as i64, tv_nsec: (s.0 % 1_000_000_000) as i64 });
         let mut fds = [PollFd::new(self.bell.fd(), PollFlags::IN)];
@@ -90,7 +90,7 @@ impl Threads {
         }
     }
 
-    pub fn reap(&mut self) {
+    pub(super) fn reap(&mut self) {
         let finished = std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner));
         for (key, outcome) in finished {
             match self.inflight.insert(key, State::Done(outcome)) {

@@ -79,7 +79,7 @@ pub(crate) struct Uring {
 impl Uring {
     /// # Errors
     /// The kernel's refusal: io_uring missing, disabled by sysctl, or forbidden by a seccomp filter.
-    pub fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
+    pub(super) fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
         let ring = IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(entries)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
@@ -118,7 +118,7 @@ impl Uring {
     }
 
     /// Hands `op` to the ring; the key names it until [`Uring::take`].
-    pub fn start(&mut self, op: Op) -> io::Result<usize> {
+    pub(super) fn start(&mut self, op: Op) -> io::Result<usize> {
         let key = self.free.pop().unwrap_or_else(|| {
             self.inflight.push(Inflight::free());
             self.inflight.len() - 1
@@ -143,7 +143,7 @@ impl Uring {
     }
 
     /// The outcome, once; until then `waker` is remembered.
-    pub fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
+    pub(super) fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
         let inflight = &mut *self.inflight[key];
         match &mut inflight.state {
             State::Done(result) => {
@@ -164,7 +164,7 @@ impl Uring {
     }
 
     /// The waiter of the operation has gone. Its buffers live until the kernel has answered.
-    pub fn abandon(&mut self, key: usize) {
+    pub(super) fn abandon(&mut self, key: usize) {
         let inflight = &mut *self.inflight[key];
         match inflight.state {
             State::Free => {}
@@ -187,7 +187,7 @@ impl Uring {
     }
 
     /// Submits what was started, and waits for at least one completion if `wait` says for how long at most.
-    pub fn enter(&mut self, wait: Option<Option<Nanos>>) -> io::Result<()> {
+    pub(super) fn enter(&mut self, wait: Option<Option<Nanos>>) -> io::Result<()> {
         let wait = match wait {
             Some(_) if self.arrives_soon()? => return Ok(()),
             other => other,
@@ -234,7 +234,7 @@ impl Uring {
     }
 
     /// Takes in all completions. True if the wake-up descriptor rang.
-    pub fn reap(&mut self) -> io::Result<bool> {
+    pub(super) fn reap(&mut self) -> io::Result<bool> {
         let mut rang = false;
         loop {
             let Some(entry) = self.ring.completion().next() else { break };

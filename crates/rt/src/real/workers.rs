@@ -27,13 +27,13 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    pub fn new(name: &'static str, threads_max: usize) -> Workers {
+    pub(super) fn new(name: &'static str, threads_max: usize) -> Workers {
         let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
         Workers { shared, name, threads_max }
     }
 
     /// Runs `job` on some thread.
-    pub fn run(&self, job: Job) {
+    pub(super) fn run(&self, job: Job) {
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() || state.threads >= self.threads_max {

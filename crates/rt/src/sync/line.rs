@@ -46,19 +46,19 @@ impl<T> Default for Line<T> {
 
 impl<T> Line<T> {
     /// A place behind all others.
-    pub fn join(&mut self, waiter: T) -> Rc<LineTicket<T>> {
+    pub(super) fn join(&mut self, waiter: T) -> Rc<LineTicket<T>> {
         let place = Rc::new(LineTicket { is_left: Cell::new(false), waiter });
         self.places.push_back(place.clone());
         place
     }
 
     /// The next waiter.
-    pub fn first(&self) -> Option<&T> {
+    pub(super) fn first(&self) -> Option<&T> {
         self.places.front().map(|place| &place.waiter)
     }
 
     /// Takes the next waiter out.
-    pub fn serve(&mut self) -> Option<Rc<LineTicket<T>>> {
+    pub(super) fn serve(&mut self) -> Option<Rc<LineTicket<T>>> {
         let first = self.places.pop_front();
         self.note(1);
         self.drop_left_in_front();
@@ -66,12 +66,12 @@ impl<T> Line<T> {
     }
 
     /// Takes all waiters out, in order.
-    pub fn serve_all(&mut self) -> impl Iterator<Item = Rc<LineTicket<T>>> + use<T> {
+    pub(super) fn serve_all(&mut self) -> impl Iterator<Item = Rc<LineTicket<T>>> + use<T> {
         std::mem::take(self).places.into_iter().filter(|place| !place.is_left.get())
     }
 
     /// Gives up a place that stands in this line.
-    pub fn leave(&mut self, place: &LineTicket<T>) {
+    pub(super) fn leave(&mut self, place: &LineTicket<T>) {
         let was_left = place.is_left.replace(true);
         debug_assert!(!was_left, "a place is left once");
         self.left += 1;
@@ -84,13 +84,13 @@ impl<T> Line<T> {
     }
 
     /// Number of waiters.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len() - self.left
     }
 
     /// Whether there is no waiter.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 

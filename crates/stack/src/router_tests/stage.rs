@@ -16,11 +16,11 @@ use esker_rt::{Event, Level, Rt};
 
 use crate::{Spec, Stack};
 
-pub const SIZE: u64 = 1 << 20;
+pub(super) const SIZE: u64 = 1 << 20;
 
 /// What happened in one world, in order: extensions and devices of these tests tell it as events.
 #[derive(Clone, Default)]
-pub struct Trace(Rc<RefCell<Vec<String>>>);
+pub(super) struct Trace(Rc<RefCell<Vec<String>>>);
 
 impl LogSink for Trace {
     fn event(&mut self, _: Time, event: &Event<'_>) {
@@ -31,18 +31,18 @@ impl LogSink for Trace {
 }
 
 impl Trace {
-    pub fn of(rt: &Rt) -> Trace {
+    pub(super) fn of(rt: &Rt) -> Trace {
         let trace = Trace::default();
         rt.set_log(Box::new(trace.clone()));
         trace
     }
 
-    pub fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         self.0.take()
     }
 }
 
-pub fn note(rt: &Rt, what: std::fmt::Arguments<'_>) {
+pub(super) fn note(rt: &Rt, what: std::fmt::Arguments<'_>) {
     rt.log(Level::Debug, what);
 }
 
@@ -241,31 +241,31 @@ static WIDE: Kind = Kind {
     transparent: false,
     ..Kind::layer("wide", "Goes anywhere.", MODE, build_actor)
 };
-pub static KINDS: [&Kind; 5] = [&DISK, &LOOKER, &CHANGER, &KEEPER, &WIDE];
+pub(super) static KINDS: [&Kind; 5] = [&DISK, &LOOKER, &CHANGER, &KEEPER, &WIDE];
 
-pub fn stack(rt: &Rt, text: &str) -> Rc<Stack> {
+pub(super) fn stack(rt: &Rt, text: &str) -> Rc<Stack> {
     let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
     Stack::build(rt, &Pool::default(), &KINDS, &spec).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-pub async fn write(stack: &Rc<Stack>, device: &str, byte: u8) -> Result<(), BioError> {
+pub(super) async fn write(stack: &Rc<Stack>, device: &str, byte: u8) -> Result<(), BioError> {
     let device = stack.device(device).unwrap();
     let done = device.request(Bio::write(4096, Buf::from_bytes(stack.pool(), &[byte; 512]))).await;
     done.result.map(drop)
 }
 
-pub async fn read(stack: &Rc<Stack>, device: &str) -> Result<Vec<u8>, BioError> {
+pub(super) async fn read(stack: &Rc<Stack>, device: &str) -> Result<Vec<u8>, BioError> {
     let device = stack.device(device).unwrap();
     let done = device.request(Bio::read(4096, Buf::unique(stack.pool(), 512))).await;
     done.result.map(|_| done.buf.to_vec())
 }
 
-pub fn violations(stack: &Stack) -> Vec<(String, u64)> {
+pub(super) fn violations(stack: &Stack) -> Vec<(String, u64)> {
     stack.stats().into_iter().filter(|p| p.violations > 0).map(|p| (p.name, p.violations)).collect()
 }
 
 /// The trace of one write to `device` of a stack.
-pub fn trace_of(text: &'static str, device: &'static str) -> Vec<String> {
+pub(super) fn trace_of(text: &'static str, device: &'static str) -> Vec<String> {
     twice(SimConfig::seeded(1), move |rt| async move {
         let stack = stack(&rt, text);
         let trace = Trace::of(&rt);

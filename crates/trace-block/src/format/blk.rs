@@ -65,7 +65,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// The request, if the event is at the stage that counts.
-    pub fn request(&self, counted: Stage, names: &mut Names) -> Result<Yield, Reason> {
+    pub(crate) fn request(&self, counted: Stage, names: &mut Names) -> Result<Yield, Reason> {
         let is_request = self.is_flush || self.op.is_some();
         if self.stage != counted || !is_request {
             return Ok(Yield::Nothing);

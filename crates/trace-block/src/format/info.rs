@@ -44,7 +44,12 @@ pub(crate) struct FormatInfo {
 
 impl FormatInfo {
     /// A format with times in steps of `step` ns and with operations, which Esker only reads; nothing else.
-    pub const fn of(name: &'static str, unit: Unit, step: u64, parser: fn(Stage) -> Box<dyn Parser>) -> FormatInfo {
+    pub(crate) const fn of(
+        name: &'static str,
+        unit: Unit,
+        step: u64,
+        parser: fn(Stage) -> Box<dyn Parser>,
+    ) -> FormatInfo {
         FormatInfo {
             name,
             about: About::NONE,
@@ -114,7 +119,7 @@ pub(crate) struct Signs {
 
 impl Signs {
     /// Nothing tells the format.
-    pub const NONE: Signs = Signs {
+    pub(crate) const NONE: Signs = Signs {
         mark: None,
         first_line: None,
         header: None,

@@ -63,7 +63,7 @@ impl<const N: usize> Wanted<N> {
     }
 
     /// Whether `line` names the columns.
-    pub fn is_header(&self, line: &[u8]) -> bool {
+    pub(crate) fn is_header(&self, line: &[u8]) -> bool {
         self.header(line).is_some()
     }
 }
@@ -87,12 +87,12 @@ impl<const N: usize> Header<N> {
 }
 
 impl<const N: usize> Table<N> {
-    pub fn new(wanted: &'static Wanted<N>) -> Table<N> {
+    pub(crate) fn new(wanted: &'static Wanted<N>) -> Table<N> {
         Table { wanted, header: None, preamble: 0 }
     }
 
     /// The columns of a line, or `None` if it is empty, a comment, names the columns or stands before that line.
-    pub fn columns<'a>(&mut self, line: &'a [u8]) -> Result<Option<[&'a [u8]; N]>, Reason> {
+    pub(crate) fn columns<'a>(&mut self, line: &'a [u8]) -> Result<Option<[&'a [u8]; N]>, Reason> {
         let line = line.trim_ascii();
         // Files that were joined name their columns again.
         let may_name = line.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'#');
@@ -114,7 +114,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// Why a trace that ended without one record or fault is not of this format.
-    pub fn missing_mark(&self) -> Option<Reason> {
+    pub(crate) fn missing_mark(&self) -> Option<Reason> {
         self.header.is_none().then_some(Reason::NoColumns(self.wanted.example))
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Clock {
 
 impl Clock {
     /// A clock for flows with these rates in each hour of a day, from 0 to `end`.
-    pub fn new(flows: &[[f64; DAY]], end: Nanos, seed: u64) -> Clock {
+    pub(super) fn new(flows: &[[f64; DAY]], end: Nanos, seed: u64) -> Clock {
         let sums = |hour: usize| {
             let sum = |sum: &mut f64, rates: &[f64; DAY]| {
                 *sum += rates[hour];
@@ -37,7 +37,7 @@ impl Clock {
     }
 
     /// The time of the next request and its flow.
-    pub fn next(&mut self) -> Option<(Nanos, usize)> {
+    pub(super) fn next(&mut self) -> Option<(Nanos, usize)> {
         loop {
             let hour = self.now / HOUR_NS;
             let rates = &self.rates[hour as usize % DAY];

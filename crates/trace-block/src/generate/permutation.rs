@@ -17,18 +17,18 @@ pub(super) struct Permutation {
 
 impl Permutation {
     /// A permutation of `0..bound` (at most 2^62) that `draw` decides.
-    pub fn new(bound: u64, draw: &mut Stream) -> Permutation {
+    pub(super) fn new(bound: u64, draw: &mut Stream) -> Permutation {
         let bits = u64::BITS - bound.saturating_sub(1).leading_zeros();
         Permutation { bound, half_bits: bits.div_ceil(2).max(1), keys: std::array::from_fn(|_| draw.next_u64()) }
     }
 
     /// How many numbers it permutes.
-    pub fn bound(&self) -> u64 {
+    pub(super) fn bound(&self) -> u64 {
         self.bound
     }
 
     /// The number to which `number`, which must be below the bound, is moved.
-    pub fn at(&self, number: u64) -> u64 {
+    pub(super) fn at(&self, number: u64) -> u64 {
         let mut at = self.once(number);
         while at >= self.bound {
             at = self.once(at);

@@ -28,7 +28,7 @@ fn exp_part(x: f64) -> f64 {
 
 impl Zipf {
     /// The law with exponent `s` (0 is uniform) over `n` ranks (at least 1).
-    pub fn new(n: u64, s: f64) -> Zipf {
+    pub(super) fn new(n: u64, s: f64) -> Zipf {
         let mut zipf = Zipf { n: n as f64, s, low: 0.0, high: 0.0, sure: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
         zipf.high = zipf.integral(n as f64 + 0.5);
@@ -37,7 +37,7 @@ impl Zipf {
     }
 
     /// The next rank.
-    pub fn draw(&self, random: &mut Stream) -> u64 {
+    pub(super) fn draw(&self, random: &mut Stream) -> u64 {
         loop {
             let u = self.high + random.unit() * (self.low - self.high);
             let x = self.inverse(u);

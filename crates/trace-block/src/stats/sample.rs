@@ -19,7 +19,7 @@ pub(crate) struct Sample<T> {
 
 impl<T: Copy + Default> Sample<T> {
     /// A sample of at most `room` things (at least 2). Every thing is in it until there are more.
-    pub fn new(room: usize) -> Sample<T> {
+    pub(super) fn new(room: usize) -> Sample<T> {
         Sample {
             slots: vec![(0, T::default()); FIRST_SLOTS.min(room.next_power_of_two() * 2)],
             used: 0,
@@ -29,14 +29,14 @@ impl<T: Copy + Default> Sample<T> {
     }
 
     /// Each thing in the sample stands for so many things; 1 means that everything seen is known exactly.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         1 << self.level
     }
 
     /// What is known of the thing called `hash`, new if it was never seen, and for how many things it stands now;
     /// nothing if it is not in the sample.
     #[inline]
-    pub fn entry(&mut self, hash: u64) -> Option<(&mut T, u64)> {
+    pub(super) fn entry(&mut self, hash: u64) -> Option<(&mut T, u64)> {
         let hash = hash.max(1);
         if !self.takes(hash) {
             return None;
@@ -56,7 +56,7 @@ impl<T: Copy + Default> Sample<T> {
     }
 
     /// What is known of the things in the sample, in no particular order, yet the same for the same trace.
-    pub fn values(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter(|slot| slot.0 != 0).map(|slot| &slot.1)
     }
 

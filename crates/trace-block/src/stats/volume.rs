@@ -41,7 +41,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub const NONE: Counts = Counts {
+    pub(super) const NONE: Counts = Counts {
         ops: [OpCount { requests: 0, bytes: 0 }; 4],
         unaligned: 0,
         sequential: 0,
@@ -57,11 +57,11 @@ impl Counts {
         distances: [0; 65],
     };
 
-    pub fn requests(&self) -> u64 {
+    pub(super) fn requests(&self) -> u64 {
         self.ops.iter().map(|op| op.requests).sum()
     }
 
-    pub fn add(&mut self, other: &Counts) {
+    pub(super) fn add(&mut self, other: &Counts) {
         let sums = [
             (&mut self.unaligned, other.unaligned),
             (&mut self.sequential, other.sequential),
@@ -95,13 +95,13 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    pub fn new() -> Volume {
+    pub(super) fn new() -> Volume {
         // No transfer starts at 2^64 - 1, because its end must fit.
         Volume { counts: Counts::NONE, low: u64::MAX, ends: [u64::MAX; STREAMS], previous: None }
     }
 
     /// Adds a request; returns whether it is a transfer that does not continue the one before it.
-    pub fn add(&mut self, r: &Record, longest: u64) -> bool {
+    pub(super) fn add(&mut self, r: &Record, longest: u64) -> bool {
         let op = &mut self.counts.ops[r.op.index()];
         op.requests += 1;
         op.bytes = op.bytes.saturating_add(r.len);
@@ -151,7 +151,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    pub fn add(&mut self, gap: Nanos) {
+    pub(super) fn add(&mut self, gap: Nanos) {
         let seconds = gap.as_secs_f64();
         self.count += 1.0;
         self.sum += seconds;
@@ -159,7 +159,7 @@ impl Moments {
     }
 
     /// Standard deviation relative to the mean: 1 for requests that know nothing of each other, more for bursts.
-    pub fn variation(&self) -> f64 {
+    pub(super) fn variation(&self) -> f64 {
         if self.sum == 0.0 {
             return 0.0;
         }

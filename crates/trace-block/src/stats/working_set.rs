@@ -124,7 +124,7 @@ pub(super) struct Use {
 
 impl Gathering {
     /// Units of `unit_bytes`, of which at most `room` are kept. Of a request, the first `longest_bytes` are looked at.
-    pub fn new(unit_bytes: u64, room: usize, longest_bytes: u64) -> Gathering {
+    pub(super) fn new(unit_bytes: u64, room: usize, longest_bytes: u64) -> Gathering {
         Gathering {
             unit_bytes,
             longest: longest_bytes / unit_bytes,
@@ -135,7 +135,7 @@ impl Gathering {
         }
     }
 
-    pub fn add(&mut self, used: Use) {
+    pub(super) fn add(&mut self, used: Use) {
         let first = used.start / self.unit_bytes;
         let end = used.end.div_ceil(self.unit_bytes).min(first + self.longest);
         self.touches += end - first;
@@ -154,7 +154,7 @@ impl Gathering {
     }
 
     /// Different units of each volume, and those that were both read and written.
-    pub fn by_volume(&self) -> BTreeMap<u32, (u64, u64)> {
+    pub(super) fn by_volume(&self) -> BTreeMap<u32, (u64, u64)> {
         let (mut volumes, weight) = (BTreeMap::new(), self.units.weight());
         for unit in self.units.values() {
             let (unique, both) = volumes.entry(unit.volume).or_insert((0, 0));
@@ -164,7 +164,7 @@ impl Gathering {
         volumes
     }
 
-    pub fn result(&self) -> WorkingSet {
+    pub(super) fn result(&self) -> WorkingSet {
         let weight = self.units.weight();
         let count = |wanted: fn(&Unit) -> bool| weight * self.units.values().filter(|unit| wanted(unit)).count() as u64;
         let mut uses: Vec<u32> = self.units.values().map(|unit| unit.uses).collect();

@@ -11,9 +11,9 @@ pub const HEADER: usize = 32;
 /// Bytes of a block's head.
 pub const BLOCK_HEAD: usize = 32;
 /// Largest payload in bytes, unpacked.
-pub const PAYLOAD_MAX: usize = 4 << 20;
+pub(super) const PAYLOAD_MAX: usize = 4 << 20;
 /// Features that are known: payloads may be packed with zstd.
-pub const FEATURES: u32 = 1;
+pub(super) const FEATURES: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"\x89ETR\r\n\x1a\n";
 /// Where a block begins; after damage the next one is searched for.
@@ -47,7 +47,7 @@ pub fn is_etrace(head: &[u8]) -> bool {
 }
 
 /// The header of a file of `platform`.
-pub fn header(platform: u8) -> [u8; HEADER] {
+pub(super) fn header(platform: u8) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -65,14 +65,14 @@ fn seal(bytes: &mut [u8]) {
 }
 
 /// Whether the checksum in the last four bytes is that of what is before it.
-pub fn is_sealed(bytes: &[u8]) -> bool {
+pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     let (body, sum) = bytes.split_at(bytes.len() - 4);
     sum == crc32fast::hash(body).to_le_bytes()
 }
 
 /// What the head of a block says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockHead {
+pub(super) struct BlockHead {
     /// What it holds.
     pub kind: BlockKind,
     /// Whether its payload is packed with zstd.
@@ -89,7 +89,7 @@ pub struct BlockHead {
 
 impl BlockHead {
     /// Its bytes.
-    pub fn to_bytes(self) -> [u8; BLOCK_HEAD] {
+    pub(super) fn to_bytes(self) -> [u8; BLOCK_HEAD] {
         let mut bytes = [0; BLOCK_HEAD];
         bytes[..8].copy_from_slice(&MARK);
         bytes[8] = self.kind.code();
@@ -103,7 +103,7 @@ impl BlockHead {
     }
 
     /// Reads it; `None` if it is damaged, of an unknown kind, or larger than any that is written.
-    pub fn from_bytes(bytes: &[u8; BLOCK_HEAD]) -> Option<BlockHead> {
+    pub(super) fn from_bytes(bytes: &[u8; BLOCK_HEAD]) -> Option<BlockHead> {
         if !bytes.starts_with(&MARK) || !is_sealed(bytes) {
             return None;
         }

@@ -5,7 +5,7 @@ use super::*;
 use crate::*;
 
 /// A trace with one of everything that a recording holds.
-pub fn sample() -> Trace {
+pub(crate) fn sample() -> Trace {
     let mut trace = Trace::new(Platform::Linux, "esker record");
     let process = |pid, parent| Process { pid, parent, cwd: PathBytes::from("/home"), umask: 0o027 };
     trace.processes = vec![process(10, None), process(12, Some(ThreadId(1)))];

@@ -26,7 +26,7 @@ struct Playing {
     slots: BTreeMap<Slot, Fd>,
 }
 
-pub struct ScriptRunner {
+pub(super) struct ScriptRunner {
     trace: Trace,
     playing: Vec<Playing>,
     /// When each thread's last call returned.
@@ -38,7 +38,7 @@ pub struct ScriptRunner {
 }
 
 impl ScriptRunner {
-    pub fn new(threads: u32, rng: Stream) -> ScriptRunner {
+    pub(super) fn new(threads: u32, rng: Stream) -> ScriptRunner {
         let mut trace = Trace::new(Platform::Mac, "generated");
         trace.processes.push(Process { pid: 100, parent: None, cwd: PathBytes::from("/"), umask: 0o022 });
         for number in 0..threads {
@@ -50,7 +50,7 @@ impl ScriptRunner {
     }
 
     /// Puts a script on the desk, with the files that it needs.
-    pub fn add(&mut self, script: Script) {
+    pub(super) fn add(&mut self, script: Script) {
         for (path, entry) in &script.files {
             self.put_file(path, entry.clone());
         }
@@ -67,7 +67,7 @@ impl ScriptRunner {
     }
 
     /// Plays all scripts to their ends.
-    pub fn play(mut self) -> Trace {
+    pub(super) fn play(mut self) -> Trace {
         self.start_threads();
         let mut now = self.free[0];
         let waits = |playing: &Playing| playing.next < playing.script.steps.len();

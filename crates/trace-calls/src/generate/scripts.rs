@@ -11,7 +11,7 @@ use crate::words::*;
 
 /// A descriptor of a script, by a number that no kernel gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot(pub i32);
+pub(super) struct Slot(pub i32);
 
 impl Slot {
     /// The slot of that number.
@@ -26,7 +26,7 @@ impl Slot {
 
 /// One call of a script.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub(super) struct Step {
     /// Which thread issues it.
     pub thread: u32,
     /// The call.
@@ -40,7 +40,7 @@ pub struct Step {
 }
 
 /// A pattern with its files and threads.
-pub struct Script {
+pub(super) struct Script {
     /// Files that must be there before, by absolute path.
     pub files: Vec<(String, Entry)>,
     /// Its calls, each after the one before has returned.
@@ -53,7 +53,7 @@ pub struct Script {
 }
 
 /// All patterns.
-pub const ALL: &[fn(&mut Script, &mut Stream)] = &[
+pub(super) const ALL: &[fn(&mut Script, &mut Stream)] = &[
     save_by_rename,
     package_renamed_under_threads,
     farm_of_links,
@@ -75,7 +75,7 @@ fn new_file() -> OpenFlags {
 
 impl Script {
     /// A script in a folder of its own, with three of the threads in some order (with two, one plays twice).
-    pub fn new(number: u32, threads: u32, choice: &mut Stream) -> Script {
+    pub(super) fn new(number: u32, threads: u32, choice: &mut Stream) -> Script {
         let first = choice.below(threads.into()) as u32;
         let hop = 1 + choice.below(u64::from(threads) - 1) as u32;
         let cast = [first, (first + hop) % threads, (first + 1) % threads];

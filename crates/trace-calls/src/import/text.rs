@@ -11,7 +11,7 @@ const SHOWN_MAX: usize = 120;
 
 /// A line.
 #[derive(Debug)]
-pub struct Line {
+pub(super) struct Line {
     /// Without its end.
     pub bytes: Vec<u8>,
     /// From 1.
@@ -23,14 +23,14 @@ pub struct Line {
 }
 
 /// Reads lines and counts them.
-pub struct Lines<R> {
+pub(super) struct Lines<R> {
     input: R,
     /// Lines that were read.
     pub count: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    pub fn new(input: R) -> Lines<R> {
+    pub(super) fn new(input: R) -> Lines<R> {
         Lines { input, count: 0 }
     }
 
@@ -38,7 +38,7 @@ impl<R: BufRead> Lines<R> {
     ///
     /// # Errors
     /// The input cannot be read.
-    pub fn next_line(&mut self) -> Result<Option<Line>, ParseError> {
+    pub(super) fn next_line(&mut self) -> Result<Option<Line>, ParseError> {
         let mut line = Line { bytes: Vec::new(), number: self.count + 1, is_whole: false, is_long: false };
         let mut any = false;
         loop {
@@ -69,7 +69,7 @@ impl<R: BufRead> Lines<R> {
 }
 
 /// Bytes as text for a message.
-pub fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     let (head, tail) = bytes.split_at(bytes.len().min(SHOWN_MAX));
     let dots = if tail.is_empty() { "" } else { "..." };
     format!("{}{dots}", head.escape_ascii())

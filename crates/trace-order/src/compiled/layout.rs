@@ -1,27 +1,27 @@
 //! Where things lie in a compiled trace: `docs/reference/formats/compiled-trace.md`.
 
 /// The first eight bytes.
-pub const MAGIC: [u8; 8] = *b"ESKERCTR";
+pub(super) const MAGIC: [u8; 8] = *b"ESKERCTR";
 /// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which
 /// actions only look; both are read.
-pub const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 3;
 /// Bytes before the table of sections: magic, version, features, number of sections.
-pub const PREFIX: usize = 16;
+pub(super) const PREFIX: usize = 16;
 /// Bytes of a section's row: number, CRC-32, offset, length.
-pub const ROW: usize = 24;
+pub(super) const ROW: usize = 24;
 /// Bytes of an action's row: entry, return, thread, ends of step and touches, flags.
-pub const ACTION: usize = 32;
+pub(super) const ACTION: usize = 32;
 /// Flag of an action that may wait for other threads.
-pub const WAITS: u32 = 1;
+pub(super) const WAITS: u32 = 1;
 /// Flags of an action that only looks at the files, and at the descriptors, that it uses.
-pub const LOOKS_SHIFT: u32 = 1;
+pub(super) const LOOKS_SHIFT: u32 = 1;
 /// Flag of an action that makes a thread.
-pub const BEGINS: u32 = 8;
+pub(super) const BEGINS: u32 = 8;
 
 /// A section, by its number in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Section {
+pub(super) enum Section {
     Names = 1,
     About = 2,
     Players = 3,
@@ -36,7 +36,7 @@ pub enum Section {
 
 impl Section {
     /// In the order of the file.
-    pub const ALL: [Section; 10] = [
+    pub(super) const ALL: [Section; 10] = [
         Section::Names,
         Section::About,
         Section::Players,
@@ -50,7 +50,7 @@ impl Section {
     ];
 
     /// Its name in messages and in the format's page.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Section::Names => "names",
             Section::About => "about",

@@ -14,7 +14,7 @@ use esker_trace_calls::trace::Trace;
 pub(super) struct Killed(BTreeMap<ProcessId, u64>);
 
 impl Killed {
-    pub fn of(trace: &Trace) -> Killed {
+    pub(super) fn of(trace: &Trace) -> Killed {
         let waited = trace.actions.iter().filter(|action| matches!(action.call, Call::Wait { .. }));
         let ended: BTreeSet<i64> = waited.filter_map(|action| action.outcome.value()).collect();
         let numbers = trace.processes.iter().zip(0..).filter(|(process, _)| ended.contains(&i64::from(process.pid)));
@@ -31,7 +31,7 @@ impl Killed {
     }
 
     /// A process has made a call. Whether it was its last one, and it was killed then.
-    pub fn is_last(&mut self, process: ProcessId) -> bool {
+    pub(super) fn is_last(&mut self, process: ProcessId) -> bool {
         self.0.get_mut(&process).is_some_and(|left| {
             *left -= 1;
             *left == 0

@@ -9,7 +9,7 @@ use super::*;
 const IOVEC: u16 = 16;
 
 /// See [`super::all`].
-pub const CALLS: &[Spec] = &[
+pub(super) const CALLS: &[Spec] = &[
     row!(SYS_read, [], |c| Ok(Call::Read { fd: c.fd(0), len: c.arg(2), parts: 0 })),
     row!(SYS_write, [], |c| Ok(Call::Write { fd: c.fd(0), len: c.arg(2), parts: 0 })),
     row!(SYS_readv, [array(1, IOVEC, 2)], |c| {

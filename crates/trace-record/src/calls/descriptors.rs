@@ -16,7 +16,7 @@ const RING_FLAGS: u16 = 8;
 const RING_SQPOLL: u32 = 2;
 
 /// See [`super::all`].
-pub const CALLS: &[Spec] = &[
+pub(super) const CALLS: &[Spec] = &[
     row!(SYS_close, [], |c| Ok(Call::Close { fd: c.fd(0) })),
     row!(SYS_close_range, [], |c| {
         let flags = bits::close_range_flags(c.arg(2));

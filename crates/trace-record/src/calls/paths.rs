@@ -6,7 +6,7 @@ use esker_trace_calls::{Call, Object, PathBytes, Word};
 use super::*;
 
 /// See [`super::all`].
-pub const CALLS: &[Spec] = &[
+pub(super) const CALLS: &[Spec] = &[
     row!(SYS_open, [text(0)], |c| opened(c, c.path(0)?, c.arg(1), c.arg(2))),
     row!(SYS_openat, [text(1)], |c| opened(c, c.at(0, 1)?, c.arg(2), c.arg(3))),
     row!(SYS_openat2, [text(1), bytes(2, 24)], openat2),

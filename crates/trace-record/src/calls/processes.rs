@@ -12,7 +12,7 @@ const IO_EVENT: u16 = 32;
 const IO_PGETEVENTS: i64 = 333;
 
 /// See [`super::all`].
-pub const CALLS: &[Spec] = &[
+pub(super) const CALLS: &[Spec] = &[
     row!(SYS_clone, [], |c| cloned(c.arg(0))),
     row!(SYS_clone3, [bytes(0, 8)], |c| {
         let flags = c.bytes(0).and_then(|bytes| u64_at(bytes, 0)).ok_or(WarningKind::BadArguments)?;

@@ -23,7 +23,7 @@ const SEGMENT_64: i32 = 0x33;
 
 /// A thread's value and the scratch area begin with what is read at the call's end and the last fault; the record
 /// follows.
-pub const RECORD: i16 = 32;
+pub(super) const RECORD: i16 = 32;
 
 /// States of the call under way besides [`Kind::Call`] and [`Kind::Enter`], which are put out as they are: its
 /// beginning was put out; so it was, and its texts are still to be read.
@@ -43,11 +43,12 @@ const SMALL: i16 = -80;
 const FAULT: i16 = -80;
 
 /// Programs that see page faults, called as their tracepoints are.
-pub const FAULTS: [&str; 4] = ["page_fault_user", "page_fault_kernel", "mm_filemap_fault", "mm_filemap_map_pages"];
+pub(super) const FAULTS: [&str; 4] =
+    ["page_fault_user", "page_fault_kernel", "mm_filemap_fault", "mm_filemap_map_pages"];
 
 /// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead
 /// cost the kernel 80 ms each when they end.
-pub fn all() -> Result<[Program; 9], BtfError> {
+pub(super) fn all() -> Result<[Program; 9], BtfError> {
     let pid = Types::of_kernel()?.offset("task_struct", "pid")?;
     let [user, kernel, wanted, there] = FAULTS;
     Ok([

@@ -17,13 +17,13 @@ const LOWEST: i32 = 65536;
 const POINTER: i16 = -24;
 const COUNT: i16 = -32;
 /// What state the call under way will be in.
-pub const STATE: i16 = -40;
+pub(super) const STATE: i16 = -40;
 /// Memory of the process on its way to the thread's value, [`ITEM_MAX`] bytes.
 const STAGE: i16 = -336;
 
 /// How items are read.
 #[derive(Clone, Copy)]
-pub struct Reading {
+pub(super) struct Reading {
     /// Longest text and array.
     pub max: (i32, i32),
     /// Where to go if one is longer; without it, that is as if it could not be read.
@@ -40,14 +40,14 @@ impl Reading {
 }
 
 /// `R1` = the word whose place among the saved registers is in `R1`.
-pub fn saved_word(code: &mut Code) {
+pub(super) fn saved_word(code: &mut Code) {
     code.mov(Reg::R2, Reg::R7);
     code.alu(Op::Add, Reg::R2, Reg::R1);
     code.load(Size::Double, Reg::R1, Reg::R2, RECORD + wire::SAVED);
 }
 
 /// Reads the items whose entries `R6` points to into the record in `R9`; `R8` becomes how many bytes those are.
-pub fn read_items(code: &mut Code, lengths: i16, data: i16, reading: Reading) {
+pub(super) fn read_items(code: &mut Code, lengths: i16, data: i16, reading: Reading) {
     code.mov(Reg::R8, 0);
     for item in 0..ITEMS_MAX as i16 {
         read_item(code, item * 4, lengths + item * 4, data, reading);
@@ -55,7 +55,7 @@ pub fn read_items(code: &mut Code, lengths: i16, data: i16, reading: Reading) {
 }
 
 /// Reads one item behind the `R8` bytes that are there.
-pub fn read_item(code: &mut Code, entry: i16, length: i16, data: i16, reading: Reading) {
+pub(super) fn read_item(code: &mut Code, entry: i16, length: i16, data: i16, reading: Reading) {
     let [done, text, failed, got] = [(); 4].map(|()| code.label());
     code.store(Size::Word, Reg::R9, RECORD + length, wire::NOTHING);
     code.load(Size::Byte, Reg::R1, Reg::R6, entry);

@@ -16,11 +16,11 @@ const VERSION: u32 = 2;
 /// The state of every entry after an initialisation. One that is absent, damaged, of another version or of another tree
 /// does not count: then nothing in the directory is known to be of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Manifest(BTreeMap<PathBytes, Mark>);
+pub(super) struct Manifest(BTreeMap<PathBytes, Mark>);
 
 /// What changes whenever an entry is changed in any way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub(super) struct Mark {
     inode: u64,
     size: i64,
     changed_s: i64,
@@ -40,7 +40,7 @@ struct Stored {
 impl Mark {
     /// Of what is there.
     #[allow(clippy::useless_conversion, reason = "the widths differ between processors")]
-    pub fn of(stat: &Stat) -> Mark {
+    pub(super) fn of(stat: &Stat) -> Mark {
         let changed_ns = stat.st_ctime_nsec.into();
         Mark { inode: stat.st_ino, size: stat.st_size, changed_s: stat.st_ctime, changed_ns }
     }
@@ -48,18 +48,18 @@ impl Mark {
 
 impl Manifest {
     /// Whether the entry at `path` is as it was left.
-    pub fn proves(&self, path: &PathBytes, mark: Mark) -> bool {
+    pub(super) fn proves(&self, path: &PathBytes, mark: Mark) -> bool {
         self.0.get(path) == Some(&mark)
     }
 
     /// Remembers an entry.
-    pub fn note(&mut self, path: &PathBytes, mark: Mark) {
+    pub(super) fn note(&mut self, path: &PathBytes, mark: Mark) {
         self.0.insert(path.clone(), mark);
     }
 
     /// Reads the one in `run`, if it counts. Where privileges were kept otherwise than now it proves nothing of any
     /// entry.
-    pub fn load(run: &RunDir, keep_modes: bool) -> Option<Manifest> {
+    pub(super) fn load(run: &RunDir, keep_modes: bool) -> Option<Manifest> {
         let stored: Stored = serde_json::from_slice(&run.read(MANIFEST).ok()?).ok()?;
         let tree = Identity::of(&run.directory(TREE).ok()?).ok()?;
         if stored.esker_replay_manifest != VERSION || stored.tree != tree.inode() {
@@ -73,7 +73,7 @@ impl Manifest {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn store(&self, run: &RunDir, keep_modes: bool) -> Result<(), Errno> {
+    pub(super) fn store(&self, run: &RunDir, keep_modes: bool) -> Result<(), Errno> {
         let entries = self.0.iter().map(|(path, mark)| (path.as_bytes().to_vec(), *mark)).collect();
         let tree = Identity::of(&run.directory(TREE)?)?.inode();
         let text = serde_json::to_vec(&Stored { esker_replay_manifest: VERSION, tree, keep_modes, entries });

@@ -21,7 +21,7 @@ const SPARSE_FROM: u64 = 64 << 10;
 const BLOCK: u64 = 512;
 
 /// One run.
-pub struct Restore<'a> {
+pub(super) struct Restore<'a> {
     dir: &'a Path,
     root: &'a Root,
     wanted: &'a Wanted,
@@ -44,7 +44,7 @@ pub struct Restore<'a> {
 type Tried = (&'static str, Errno);
 
 impl<'a> Restore<'a> {
-    pub fn new(
+    pub(super) fn new(
         dir: &'a Path,
         root: &'a Root,
         wanted: &'a Wanted,
@@ -75,7 +75,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Takes everything away.
-    pub fn clear(&mut self) -> Result<(), InitError> {
+    pub(super) fn clear(&mut self) -> Result<(), InitError> {
         let failed = |dir: &Path, source| kernel(dir, "/", "removing what is there", source);
         let here = self.open_root().map_err(|source| failed(self.dir, source))?;
         for name in scan::names_of(&here).map_err(|source| failed(self.dir, source))? {
@@ -85,7 +85,7 @@ impl<'a> Restore<'a> {
     }
 
     /// Puts everything right; returns what it looks like then.
-    pub fn run(&mut self) -> Result<Manifest, InitError> {
+    pub(super) fn run(&mut self) -> Result<Manifest, InitError> {
         let here = self.open_root().map_err(|source| kernel(self.dir, "/", "opening", source))?;
         self.prune(&here, b"").map_err(|(what, source)| kernel(self.dir, "/", what, source))?;
         self.root.shift();

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::root::is;
 
 /// Names in an open directory, without `.` and `..`.
-pub fn names_of(dir: &impl AsFd) -> Result<Vec<CString>, Errno> {
+pub(crate) fn names_of(dir: &impl AsFd) -> Result<Vec<CString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
@@ -21,19 +21,19 @@ pub fn names_of(dir: &impl AsFd) -> Result<Vec<CString>, Errno> {
 }
 
 /// What `name` in `dir` is, itself and not where it leads.
-pub fn look(dir: &impl AsFd, name: &CString) -> Result<Stat, Errno> {
+pub(crate) fn look(dir: &impl AsFd, name: &CString) -> Result<Stat, Errno> {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Opens a directory for reading, never through a link.
-pub fn enter(dir: &impl AsFd, name: &CString) -> Result<std::os::fd::OwnedFd, Errno> {
+pub(crate) fn enter(dir: &impl AsFd, name: &CString) -> Result<std::os::fd::OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(dir, name, flags, Mode::empty())
 }
 
 /// Removes `name` from `dir` with everything below; returns how many entries that were. Never leaves `dir`: links are
 /// removed, not followed.
-pub fn remove(dir: &impl AsFd, name: &CString) -> Result<u64, Errno> {
+pub(crate) fn remove(dir: &impl AsFd, name: &CString) -> Result<u64, Errno> {
     if !is(&look(dir, name)?, FileType::Directory) {
         return rustix::fs::unlinkat(dir, name, AtFlags::empty()).map(|()| 1);
     }

@@ -41,14 +41,14 @@ struct Shared {
 }
 
 /// Threads that make requests; they start as they are needed.
-pub struct Pool {
+pub(super) struct Pool {
     shared: Arc<Shared>,
     seed: u64,
 }
 
 impl Pool {
     /// Without threads yet.
-    pub fn new(seed: u64) -> Pool {
+    pub(super) fn new(seed: u64) -> Pool {
         Pool { shared: Arc::default(), seed }
     }
 
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     /// No request will come any more: threads end when theirs are done.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         lock(&self.shared.queue).closed = true;
         self.shared.work.notify_all();
         lock(&self.shared.open).clear();

@@ -51,7 +51,7 @@ impl Skip {
 
 /// Why a call gave no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fail {
+pub(super) enum Fail {
     /// The kernel's error.
     Errno(Errno),
     /// It was not made.
@@ -65,7 +65,7 @@ impl From<Errno> for Fail {
 }
 
 /// What a family of calls gives.
-pub type Reply = Result<i64, Fail>;
+pub(super) type Reply = Result<i64, Fail>;
 
 /// What a user may not do, or a machine has no room or no device for, which is another matter on the target.
 const OF_THE_SOURCE: [Traced; 10] = [
@@ -83,7 +83,7 @@ const OF_THE_SOURCE: [Traced; 10] = [
 
 /// Whether a call failed by what no replay repeats: a signal, a lock of another process, or rights and limits of the
 /// source that its files do not show. Made here it could succeed, and change what later calls find.
-pub fn is_circumstance(step: &Step) -> bool {
+pub(super) fn is_circumstance(step: &Step) -> bool {
     let Some(errno) = step.outcome.errno() else { return false };
     let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
     let of_the_source = step.notes.contains(Notes::FAILURE_UNEXPLAINED) && OF_THE_SOURCE.contains(&errno);
@@ -93,7 +93,7 @@ pub fn is_circumstance(step: &Step) -> bool {
 }
 
 /// The traced result; a call that never returned gives 0.
-pub fn as_traced(step: &Step) -> Result<i64, Traced> {
+pub(super) fn as_traced(step: &Step) -> Result<i64, Traced> {
     match step.outcome {
         Outcome::Done(value) => Ok(value),
         Outcome::Failed(errno) => Err(errno),
@@ -102,16 +102,16 @@ pub fn as_traced(step: &Step) -> Result<i64, Traced> {
 }
 
 /// The same error under the trace's name.
-pub fn traced(errno: Errno) -> Traced {
+pub(super) fn traced(errno: Errno) -> Traced {
     Traced(u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX))
 }
 
 /// A count of bytes as a result.
-pub fn bytes(count: usize) -> Reply {
+pub(super) fn bytes(count: usize) -> Reply {
     Ok(count as i64)
 }
 
 /// No more than success.
-pub fn done(_: ()) -> i64 {
+pub(super) fn done(_: ()) -> i64 {
     0
 }

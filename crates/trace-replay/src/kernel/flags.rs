@@ -18,7 +18,7 @@ macro_rules! translate {
     }};
 }
 
-pub fn open(flags: OpenFlags) -> OFlags {
+pub(super) fn open(flags: OpenFlags) -> OFlags {
     let access = match (flags.contains(OpenFlags::READ), flags.contains(OpenFlags::WRITE)) {
         (true, true) => OFlags::RDWR,
         (false, true) => OFlags::WRONLY,
@@ -46,7 +46,7 @@ pub fn open(flags: OpenFlags) -> OFlags {
 }
 
 /// Flags that can be changed later.
-pub fn status(flags: OpenFlags) -> OFlags {
+pub(super) fn status(flags: OpenFlags) -> OFlags {
     translate!(flags => OFlags;
         OpenFlags::O_APPEND => OFlags::APPEND,
         OpenFlags::O_NONBLOCK => OFlags::NONBLOCK,
@@ -55,7 +55,7 @@ pub fn status(flags: OpenFlags) -> OFlags {
     )
 }
 
-pub fn rename(flags: RenameFlags) -> rustix::fs::RenameFlags {
+pub(super) fn rename(flags: RenameFlags) -> rustix::fs::RenameFlags {
     translate!(flags => rustix::fs::RenameFlags;
         RenameFlags::RENAME_NOREPLACE => rustix::fs::RenameFlags::NOREPLACE,
         RenameFlags::RENAME_EXCHANGE => rustix::fs::RenameFlags::EXCHANGE,
@@ -63,7 +63,7 @@ pub fn rename(flags: RenameFlags) -> rustix::fs::RenameFlags {
     )
 }
 
-pub fn access(mode: AccessMode) -> Access {
+pub(super) fn access(mode: AccessMode) -> Access {
     translate!(mode => Access;
         AccessMode::R_OK => Access::READ_OK,
         AccessMode::W_OK => Access::WRITE_OK,
@@ -71,7 +71,7 @@ pub fn access(mode: AccessMode) -> Access {
     )
 }
 
-pub fn allocate(flags: FallocFlags) -> FallocateFlags {
+pub(super) fn allocate(flags: FallocFlags) -> FallocateFlags {
     translate!(flags => FallocateFlags;
         FallocFlags::FALLOC_FL_KEEP_SIZE => FallocateFlags::KEEP_SIZE,
         FallocFlags::FALLOC_FL_PUNCH_HOLE => FallocateFlags::PUNCH_HOLE,
@@ -82,7 +82,7 @@ pub fn allocate(flags: FallocFlags) -> FallocateFlags {
     )
 }
 
-pub fn read_write(flags: ReadWriteFlags) -> rustix::io::ReadWriteFlags {
+pub(super) fn read_write(flags: ReadWriteFlags) -> rustix::io::ReadWriteFlags {
     translate!(flags => rustix::io::ReadWriteFlags;
         ReadWriteFlags::RWF_DSYNC => rustix::io::ReadWriteFlags::DSYNC,
         ReadWriteFlags::RWF_HIPRI => rustix::io::ReadWriteFlags::HIPRI,
@@ -92,14 +92,14 @@ pub fn read_write(flags: ReadWriteFlags) -> rustix::io::ReadWriteFlags {
     )
 }
 
-pub fn xattr(flags: XattrFlags) -> rustix::fs::XattrFlags {
+pub(super) fn xattr(flags: XattrFlags) -> rustix::fs::XattrFlags {
     translate!(flags => rustix::fs::XattrFlags;
         XattrFlags::XATTR_CREATE => rustix::fs::XattrFlags::CREATE,
         XattrFlags::XATTR_REPLACE => rustix::fs::XattrFlags::REPLACE,
     )
 }
 
-pub fn write_back(flags: SyncRangeFlags) -> esker_sys::WriteBack {
+pub(super) fn write_back(flags: SyncRangeFlags) -> esker_sys::WriteBack {
     esker_sys::WriteBack {
         wait_before: flags.contains(SyncRangeFlags::SYNC_FILE_RANGE_WAIT_BEFORE),
         start: flags.contains(SyncRangeFlags::SYNC_FILE_RANGE_WRITE),
@@ -107,7 +107,7 @@ pub fn write_back(flags: SyncRangeFlags) -> esker_sys::WriteBack {
     }
 }
 
-pub fn advice(advice: Advice) -> rustix::fs::Advice {
+pub(super) fn advice(advice: Advice) -> rustix::fs::Advice {
     match advice {
         Advice::Normal => rustix::fs::Advice::Normal,
         Advice::Random => rustix::fs::Advice::Random,
@@ -118,7 +118,7 @@ pub fn advice(advice: Advice) -> rustix::fs::Advice {
     }
 }
 
-pub fn lock(kind: LockKind, wait: bool) -> FlockOperation {
+pub(super) fn lock(kind: LockKind, wait: bool) -> FlockOperation {
     match (kind, wait) {
         (LockKind::Shared, true) => FlockOperation::LockShared,
         (LockKind::Shared, false) => FlockOperation::NonBlockingLockShared,
@@ -130,7 +130,7 @@ pub fn lock(kind: LockKind, wait: bool) -> FlockOperation {
 }
 
 /// The type of a file that is there.
-pub fn kind(mode: u32) -> FileKind {
+pub(super) fn kind(mode: u32) -> FileKind {
     match FileType::from_raw_mode(mode) {
         FileType::RegularFile => FileKind::Regular,
         FileType::Directory => FileKind::Directory,
@@ -144,7 +144,7 @@ pub fn kind(mode: u32) -> FileKind {
 }
 
 /// The type of a file to be made, if `mknod` makes it.
-pub fn file_type(kind: FileKind) -> Option<FileType> {
+pub(super) fn file_type(kind: FileKind) -> Option<FileType> {
     match kind {
         FileKind::Regular => Some(FileType::RegularFile),
         FileKind::Fifo => Some(FileType::Fifo),

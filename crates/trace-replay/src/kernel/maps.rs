@@ -17,7 +17,7 @@ use super::{CallExecutor, Fail, Reply, Skip, Turn, data::unsigned, done};
 
 /// What is mapped, by process and address.
 #[derive(Default)]
-pub struct Maps(Mutex<BTreeMap<u32, Spans<Arc<Handle>>>>);
+pub(super) struct Maps(Mutex<BTreeMap<u32, Spans<Arc<Handle>>>>);
 
 /// Starts writeback and does not wait.
 const BEGIN: WriteBack = WriteBack { wait_before: false, start: true, wait_after: false };
@@ -36,7 +36,7 @@ impl Maps {
     }
 
     /// Files stay open while they are mapped.
-    pub fn forget_all(&self) {
+    pub(super) fn forget_all(&self) {
         self.all().clear();
     }
 }

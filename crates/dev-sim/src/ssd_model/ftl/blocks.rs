@@ -19,7 +19,7 @@ pub enum Cleaner {
 }
 
 /// All blocks of a drive. A block here is one erase block on each die, written and erased together.
-pub struct Blocks {
+pub(super) struct Blocks {
     /// Units of a block, and the logarithm of their stride in [`PhysicalUnit`].
     units: u32,
     shift: u32,
@@ -40,7 +40,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// `count` free blocks of `units` units.
-    pub fn new(count: u32, units: u32) -> Blocks {
+    pub(super) fn new(count: u32, units: u32) -> Blocks {
         let shift = shift_of(units);
         Blocks {
             units,
@@ -57,40 +57,40 @@ impl Blocks {
     }
 
     /// Number of blocks.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.live.len() as u32
     }
 
     /// Number of free blocks.
     #[inline]
-    pub fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         self.free.len()
     }
 
     /// The block of a place.
     #[inline]
-    pub fn of(&self, place: PhysicalUnit) -> u32 {
+    pub(super) fn of(&self, place: PhysicalUnit) -> u32 {
         place >> self.shift
     }
 
     /// First place of a block.
     #[inline]
-    pub fn start(&self, block: u32) -> PhysicalUnit {
+    pub(super) fn start(&self, block: u32) -> PhysicalUnit {
         block << self.shift
     }
 
     /// Live units of a block.
-    pub fn live(&self, block: u32) -> u32 {
+    pub(super) fn live(&self, block: u32) -> u32 {
         self.live[block as usize]
     }
 
     /// Times that each block was erased.
-    pub fn erases(&self) -> &[u32] {
+    pub(super) fn erases(&self) -> &[u32] {
         &self.erases
     }
 
     /// Takes the block that has been free for the longest time and opens it, all of its places live.
-    pub fn open(&mut self) -> Option<u32> {
+    pub(super) fn open(&mut self) -> Option<u32> {
         let block = self.free.pop_front()?;
         let (units, first) = (self.units as usize, (self.start(block) >> 6) as usize);
         self.bits[first..first + units / 64].fill(u64::MAX);
@@ -106,7 +106,7 @@ impl Blocks {
     }
 
     /// Takes the next block of a new drive, which counts `live` units. They are laid out in memory later.
-    pub fn age(&mut self, live: u32) -> u32 {
+    pub(super) fn age(&mut self, live: u32) -> u32 {
         let block = self.free.pop_front().expect("a new drive's blocks are free");
         debug_assert_eq!(block as usize, self.aged.len());
         self.aged.push(Some(Vec::new()));
@@ -115,35 +115,35 @@ impl Blocks {
     }
 
     /// Begins to lay out an aged block, and returns the places that were killed meanwhile; `None` for any other block.
-    pub fn begin_layout(&mut self, block: u32) -> Option<Vec<PhysicalUnit>> {
+    pub(super) fn begin_layout(&mut self, block: u32) -> Option<Vec<PhysicalUnit>> {
         let killed = self.aged.get_mut(block as usize)?.take()?;
         self.owners[block as usize] = vec![0; self.units as usize].into_boxed_slice();
         Some(killed)
     }
 
     /// Lays a unit out that counts as live.
-    pub fn lay(&mut self, place: PhysicalUnit, unit: u32) {
+    pub(super) fn lay(&mut self, place: PhysicalUnit, unit: u32) {
         self.bits[(place >> 6) as usize] |= 1 << (place & 63);
         self.own(place, unit);
     }
 
     /// Says whose unit is at `place`.
     #[inline]
-    pub fn own(&mut self, place: PhysicalUnit, unit: u32) {
+    pub(super) fn own(&mut self, place: PhysicalUnit, unit: u32) {
         let at = place & ((1 << self.shift) - 1);
         self.owners[(place >> self.shift) as usize][at as usize] = unit;
     }
 
     /// Logical unit of a live place.
     #[inline]
-    pub fn owner(&self, place: PhysicalUnit) -> u32 {
+    pub(super) fn owner(&self, place: PhysicalUnit) -> u32 {
         let at = place & ((1 << self.shift) - 1);
         self.owners[(place >> self.shift) as usize][at as usize]
     }
 
     /// Says that what is at `place` is no longer needed.
     #[inline]
-    pub fn kill(&mut self, place: PhysicalUnit) {
+    pub(super) fn kill(&mut self, place: PhysicalUnit) {
         let block = (place >> self.shift) as usize;
         self.live[block] -= 1;
         match self.aged.get_mut(block) {
@@ -154,13 +154,13 @@ impl Blocks {
 
     /// Says that `place` holds nothing, without counting it.
     #[inline]
-    pub fn clear(&mut self, place: PhysicalUnit) {
+    pub(super) fn clear(&mut self, place: PhysicalUnit) {
         self.bits[(place >> 6) as usize] &= !(1 << (place & 63));
     }
 
     /// The first live place from `from` on in its block, which ends before `end`.
     #[inline]
-    pub fn next_live(&self, from: PhysicalUnit, end: PhysicalUnit) -> Option<PhysicalUnit> {
+    pub(super) fn next_live(&self, from: PhysicalUnit, end: PhysicalUnit) -> Option<PhysicalUnit> {
         let mut at = from;
         while at < end {
             let word = self.bits[(at >> 6) as usize] >> (at & 63);
@@ -173,13 +173,13 @@ impl Blocks {
     }
 
     /// Closes an open block, which may be cleaned from now on.
-    pub fn seal(&mut self, block: u32) {
+    pub(super) fn seal(&mut self, block: u32) {
         self.seals += 1;
         self.sealed[block as usize] = self.seals;
     }
 
     /// Chooses the block to clean and takes it out of the sealed ones.
-    pub fn choose(&mut self, cleaner: &mut Cleaner) -> Option<u32> {
+    pub(super) fn choose(&mut self, cleaner: &mut Cleaner) -> Option<u32> {
         let chosen = match cleaner {
             Cleaner::Greedy => self.emptiest(0..self.count()),
             Cleaner::Fifo => self.sealed_among(0..self.count()).min_by_key(|block| self.sealed[*block as usize]),
@@ -203,7 +203,7 @@ impl Blocks {
     }
 
     /// Erases a block without live units.
-    pub fn erase(&mut self, block: u32) {
+    pub(super) fn erase(&mut self, block: u32) {
         debug_assert_eq!(self.live(block), 0);
         self.erases[block as usize] += 1;
         self.free.push_back(block);
@@ -211,6 +211,6 @@ impl Blocks {
 }
 
 /// Logarithm of the stride of blocks of `units` units: a power of two of whole words of the bit map.
-pub fn shift_of(units: u32) -> u32 {
+pub(super) fn shift_of(units: u32) -> u32 {
     units.next_power_of_two().trailing_zeros().max(6)
 }

@@ -23,10 +23,10 @@ const TRIMMED: u32 = 1;
 const FIRST_PLACE: u32 = 2;
 
 /// Largest place that an entry can hold.
-pub const PLACE_MAX: u32 = u32::MAX - FIRST_PLACE;
+pub(super) const PLACE_MAX: u32 = u32::MAX - FIRST_PLACE;
 
 /// One entry for each logical unit.
-pub struct Map {
+pub(super) struct Map {
     chunks: Vec<Box<[u32]>>,
 }
 
@@ -43,20 +43,20 @@ impl UnitState {
 
 impl Map {
     /// An empty map of `units` entries.
-    pub fn new(units: u32) -> Map {
+    pub(super) fn new(units: u32) -> Map {
         Map { chunks: (0..units.div_ceil(CHUNK)).map(|_| Box::default()).collect() }
     }
 
     /// What is known of `unit`.
     #[inline]
-    pub fn get(&self, unit: u32) -> UnitState {
+    pub(super) fn get(&self, unit: u32) -> UnitState {
         let chunk = &self.chunks[(unit >> CHUNK_BITS) as usize];
         UnitState::of(chunk.get((unit % CHUNK) as usize).copied().unwrap_or(0))
     }
 
     /// Puts `unit` to `place`. It does not look at what was known before: that would wait for memory.
     #[inline]
-    pub fn put(&mut self, unit: u32, place: PhysicalUnit) {
+    pub(super) fn put(&mut self, unit: u32, place: PhysicalUnit) {
         let chunk = &mut self.chunks[(unit >> CHUNK_BITS) as usize];
         if chunk.is_empty() {
             *chunk = vec![0; CHUNK as usize].into_boxed_slice();
@@ -65,7 +65,7 @@ impl Map {
     }
 
     /// Trims the units from `first` to before `end`, and tells where those were that had been written.
-    pub fn trim(&mut self, first: u32, end: u32, mut was_at: impl FnMut(PhysicalUnit)) {
+    pub(super) fn trim(&mut self, first: u32, end: u32, mut was_at: impl FnMut(PhysicalUnit)) {
         let mut unit = first;
         while unit < end {
             let chunk = &mut self.chunks[(unit >> CHUNK_BITS) as usize];

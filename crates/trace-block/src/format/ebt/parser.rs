@@ -26,7 +26,7 @@ pub(crate) struct Parser {
 
 impl Parser {
     /// For a trace that is read from record number `next` on, whose volumes have these names.
-    pub fn resumed(next: u64, names: BTreeMap<u64, String>) -> Parser {
+    pub(crate) fn resumed(next: u64, names: BTreeMap<u64, String>) -> Parser {
         Parser { names, next, ..Parser::default() }
     }
 }

@@ -10,7 +10,7 @@ pub(super) struct Grains {
 }
 
 impl Grains {
-    pub fn new(bytes: u64, size: u64, longest: u64, layout: &mut Stream) -> Result<Grains, Wrong> {
+    pub(super) fn new(bytes: u64, size: u64, longest: u64, layout: &mut Stream) -> Result<Grains, Wrong> {
         check(size >= ALIGN && size.is_multiple_of(ALIGN), || {
             format!("grain is {size}; it must be a multiple of {ALIGN} bytes")
         })?;
@@ -20,12 +20,12 @@ impl Grains {
     }
 
     /// How many there are.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         self.order.bound()
     }
 
     /// The first byte of the grain of a rank below the count.
-    pub fn start(&self, rank: u64) -> u64 {
+    pub(super) fn start(&self, rank: u64) -> u64 {
         self.order.at(rank) * self.size
     }
 }

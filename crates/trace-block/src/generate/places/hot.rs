@@ -14,7 +14,7 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    pub fn new(grains: Grains, space: f64, share: f64, renew_s: f64, part: f64) -> Result<Hot, Wrong> {
+    pub(super) fn new(grains: Grains, space: f64, share: f64, renew_s: f64, part: f64) -> Result<Hot, Wrong> {
         check_part("hot_space", space)?;
         check_part("hot_share", share)?;
         check_part("renew_part", part)?;

@@ -36,7 +36,7 @@ pub(super) struct Reuse {
 }
 
 impl Reuse {
-    pub fn new(bytes: u64, from: f64, space: f64, walkers: u32, draw: &mut Stream) -> Result<Reuse, Wrong> {
+    pub(super) fn new(bytes: u64, from: f64, space: f64, walkers: u32, draw: &mut Stream) -> Result<Reuse, Wrong> {
         check_part("from", from)?;
         check_part("from and space together", from + space)?;
         check(walkers > 0, || "walkers is 0; use at least 1".to_string())?;

@@ -17,7 +17,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub fn new(
+    pub(super) fn new(
         bytes: u64,
         longest: u64,
         count: u32,

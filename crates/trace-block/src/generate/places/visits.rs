@@ -74,7 +74,7 @@ pub(super) struct Visits {
 }
 
 impl Visits {
-    pub fn new(
+    pub(super) fn new(
         grains: Grains,
         reach: f64,
         curve: &[(f64, f64)],

@@ -28,7 +28,7 @@ struct Pending {
 
 /// The tables of all processes.
 #[derive(Default)]
-pub struct Descriptors {
+pub(super) struct Descriptors {
     tables: Vec<Table>,
     of_process: BTreeMap<ProcessId, usize>,
     pending: BTreeMap<(u64, u64), Vec<Pending>>,
@@ -40,7 +40,7 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// Follows one call, in the order of beginnings.
-    pub fn follow(&mut self, item: &Item, process: ProcessId, trace: &mut Trace) {
+    pub(super) fn follow(&mut self, item: &Item, process: ProcessId, trace: &mut Trace) {
         self.open_until(item.enter, trace);
         let table = self.table_of(process);
         self.note_cwd(item, process, trace);
@@ -55,7 +55,7 @@ impl Descriptors {
     }
 
     /// A new process has a copy of its parent's descriptors, or shares them.
-    pub fn born(&mut self, parent: ProcessId, child: ProcessId, flags: CloneFlags) {
+    pub(super) fn born(&mut self, parent: ProcessId, child: ProcessId, flags: CloneFlags) {
         if parent == child {
             return;
         }

@@ -15,7 +15,7 @@ const UMASK: u16 = 0o022;
 
 /// The threads that are alive, by their number.
 #[derive(Default)]
-pub struct People {
+pub(super) struct People {
     threads: BTreeMap<u32, ThreadId>,
     /// Processes whose number the source told.
     processes: BTreeMap<u32, ProcessId>,
@@ -23,7 +23,7 @@ pub struct People {
 
 impl People {
     /// The thread with this number; one that nothing made was there before.
-    pub fn thread_of(&mut self, tid: u32, pid: Option<u32>, line: u64, trace: &mut Trace) -> ThreadId {
+    pub(super) fn thread_of(&mut self, tid: u32, pid: Option<u32>, line: u64, trace: &mut Trace) -> ThreadId {
         if let Some(thread) = self.threads.get(&tid) {
             return *thread;
         }
@@ -41,7 +41,7 @@ impl People {
     }
 
     /// The child of a `Clone`.
-    pub fn born(&mut self, parent: ThreadId, tid: i64, flags: CloneFlags, trace: &mut Trace) -> ThreadId {
+    pub(super) fn born(&mut self, parent: ThreadId, tid: i64, flags: CloneFlags, trace: &mut Trace) -> ThreadId {
         let tid = u32::try_from(tid).unwrap_or(0);
         let process = if flags.contains(CloneFlags::CLONE_THREAD) {
             trace.process_of(parent)

@@ -219,7 +219,7 @@ impl<'a> Args<'a> {
 }
 
 /// A value without its name, as it was before the call.
-pub fn plain(arg: &Arg) -> &Arg {
+pub(super) fn plain(arg: &Arg) -> &Arg {
     match arg {
         Arg::Named(_, value) => plain(value),
         Arg::Change(before, _) => plain(before),
@@ -228,7 +228,7 @@ pub fn plain(arg: &Arg) -> &Arg {
 }
 
 /// A value without its name, as it was after the call.
-pub fn after(arg: &Arg) -> &Arg {
+pub(super) fn after(arg: &Arg) -> &Arg {
     match arg {
         Arg::Named(_, value) => after(value),
         Arg::Change(_, after_it) => after(after_it),
@@ -237,7 +237,7 @@ pub fn after(arg: &Arg) -> &Arg {
 }
 
 /// The named value among values.
-pub fn field_of<'a>(values: &'a [Arg], name: &str) -> Option<&'a Arg> {
+pub(super) fn field_of<'a>(values: &'a [Arg], name: &str) -> Option<&'a Arg> {
     values.iter().find_map(|value| match value {
         Arg::Named(its, inner) if its == name => Some(plain(inner)),
         _ => None,
@@ -245,7 +245,7 @@ pub fn field_of<'a>(values: &'a [Arg], name: &str) -> Option<&'a Arg> {
 }
 
 /// The named value in a structure.
-pub fn field<'a>(structure: &'a Arg, name: &str) -> Option<&'a Arg> {
+pub(super) fn field<'a>(structure: &'a Arg, name: &str) -> Option<&'a Arg> {
     match structure {
         Arg::Fields(values) => field_of(values, name),
         _ => None,
@@ -253,7 +253,7 @@ pub fn field<'a>(structure: &'a Arg, name: &str) -> Option<&'a Arg> {
 }
 
 /// The number that a value is.
-pub fn int_of(arg: &Arg) -> Option<i128> {
+pub(super) fn int_of(arg: &Arg) -> Option<i128> {
     match plain(arg) {
         Arg::Int { value, .. } => Some(*value),
         Arg::Words { text, .. } => named_number(text),
@@ -275,7 +275,7 @@ fn named_number(text: &str) -> Option<i128> {
 }
 
 /// The words of a value, cut at `|`.
-pub fn words_of(arg: &Arg) -> Vec<&str> {
+pub(super) fn words_of(arg: &Arg) -> Vec<&str> {
     match plain(arg) {
         Arg::Words { text, .. } => text.split('|').map(str::trim).collect(),
         _ => Vec::new(),
@@ -293,7 +293,7 @@ fn mode_bits(word: &str) -> Option<u16> {
 }
 
 /// The permission bits in a structure's field.
-pub fn mode_of(arg: &Arg) -> u16 {
+pub(super) fn mode_of(arg: &Arg) -> u16 {
     match plain(arg) {
         Arg::Int { value, .. } => (*value & 0o7777) as u16,
         other => words_of(other).into_iter().filter_map(mode_bits).fold(0, |mode, bits| mode | bits),

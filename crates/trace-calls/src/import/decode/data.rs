@@ -8,7 +8,7 @@ use crate::import::lex::Arg;
 use crate::name::Word;
 use crate::words::*;
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("read", |a| Ok(Call::Read { fd: a.fd(0)?, len: a.u64(2)?, parts: 0 })),
     call("write", |a| Ok(Call::Write { fd: a.fd(0)?, len: a.u64(2)?, parts: 0 })),
     call("readv", |a| Ok(Call::Read { fd: a.fd(0)?, len: vector(a, 1).0, parts: vector(a, 1).1 })),
@@ -65,7 +65,7 @@ pub const CALLS: &[Known] = &[
 ];
 
 /// The value of an argument's one word.
-pub fn word<T>(a: &Args<'_>, place: usize, from_name: fn(&str) -> Option<T>) -> Result<T, Bad> {
+pub(super) fn word<T>(a: &Args<'_>, place: usize, from_name: fn(&str) -> Option<T>) -> Result<T, Bad> {
     let found = a.words(place).into_iter().find_map(from_name);
     found.ok_or(Bad::Argument { place, wanted: "a known word" })
 }

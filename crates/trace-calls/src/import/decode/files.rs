@@ -7,7 +7,7 @@ use crate::import::lex::Arg;
 use crate::name::Word;
 use crate::words::{CloseRangeFlags, FileKind, OpenFlags, RenameFlags, ResolveFlags};
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("open", |a| Ok(Call::Open { at: a.cwd(0)?, flags: open_flags(a, 1), mode: a.mode(2), resolve: none() })),
     call("openat", |a| Ok(Call::Open { at: a.at(0)?, flags: open_flags(a, 2), mode: a.mode(3), resolve: none() })),
     call("openat2", openat2),
@@ -66,12 +66,12 @@ fn creat_flags() -> OpenFlags {
 }
 
 /// How a file is opened, from the words of an argument.
-pub fn open_flags(a: &mut Args<'_>, place: usize) -> OpenFlags {
+pub(super) fn open_flags(a: &mut Args<'_>, place: usize) -> OpenFlags {
     open_words(a, &a.words(place))
 }
 
 /// As [`open_flags`], from words. `O_RDONLY` is 0 and may be left out.
-pub fn open_words(a: &mut Args<'_>, words: &[&str]) -> OpenFlags {
+pub(super) fn open_words(a: &mut Args<'_>, words: &[&str]) -> OpenFlags {
     let mut access = None;
     let others: Vec<&str> = words
         .iter()
@@ -119,7 +119,7 @@ fn mknod(a: &Args<'_>, at: At, place: usize) -> Call {
 }
 
 /// `makedev(0x1, 0x3)`, as major in the upper and minor in the lower 32 bits.
-pub fn device(arg: Option<&Arg>) -> u64 {
+pub(super) fn device(arg: Option<&Arg>) -> u64 {
     let Some(Arg::Words { text, .. }) = arg else { return 0 };
     let numbers = text.strip_prefix("makedev(").and_then(|rest| rest.strip_suffix(')'));
     let Some((major, minor)) = numbers.and_then(|numbers| numbers.split_once(',')) else { return 0 };
@@ -128,6 +128,6 @@ pub fn device(arg: Option<&Arg>) -> u64 {
 }
 
 /// A descriptor that is no file.
-pub fn make_fd(source: crate::words::FdSource, cloexec: bool) -> Call {
+pub(super) fn make_fd(source: crate::words::FdSource, cloexec: bool) -> Call {
     Call::MakeFd { source, from: Fd(-1), name: Word::default(), cloexec }
 }

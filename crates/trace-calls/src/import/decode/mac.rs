@@ -7,7 +7,7 @@ use crate::import::lex::Arg;
 use crate::name::Word;
 use crate::words::{FallocFlags, Hint, Obscure, SyncKind};
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     mac_call("getattrlist", |a| Ok(Call::GetAttrList { file: followed(a, 0, 4)?, len: a.u64(3)? })),
     mac_call("fgetattrlist", |a| Ok(Call::GetAttrList { file: Object::Fd(a.fd(0)?), len: a.u64(3)? })),
     mac_call("getattrlistat", |a| Ok(Call::GetAttrList { file: a.object_at(0, None, true)?, len: a.u64(4)? })),
@@ -67,7 +67,7 @@ fn obscure(a: &mut Args<'_>, kind: Obscure) -> Result<Call, Bad> {
 }
 
 /// The commands of `fcntl` that only a Mac has.
-pub fn fcntl(a: &Args<'_>, fd: Fd, command: &str) -> Result<Option<Call>, Bad> {
+pub(super) fn fcntl(a: &Args<'_>, fd: Fd, command: &str) -> Result<Option<Call>, Bad> {
     let switch = |a: &Args<'_>, hint| Ok(Some(Call::Hinted { fd, hint, offset: 0, len: a.i64(2)? }));
     let part = |name| a.get(2).and_then(|value| field(value, name)).and_then(int_of).unwrap_or(0) as i64;
     Ok(match command {

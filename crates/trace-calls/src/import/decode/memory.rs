@@ -5,7 +5,7 @@ use super::{Bad, Known, call};
 use crate::call::{Call, Fd};
 use crate::words::{MapAdvice, MapFlags, MapSyncFlags};
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("mmap", |a| {
         let offset = a.u64(5)?;
         map(a, offset)

@@ -8,7 +8,7 @@ use crate::import::lex::{Arg, number};
 use crate::name::Word;
 use crate::words::FileKind;
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("stat", |a| Ok(Call::Stat { file: a.object(0, true)?, seen: seen(a, 1) })),
     call("stat64", |a| Ok(Call::Stat { file: a.object(0, true)?, seen: seen(a, 1) })),
     call("lstat", |a| Ok(Call::Stat { file: a.object(0, false)?, seen: seen(a, 1) })),
@@ -70,7 +70,7 @@ pub const CALLS: &[Known] = &[
 ];
 
 /// The name of an extended attribute.
-pub fn name(a: &Args<'_>, place: usize) -> Result<Word, Bad> {
+pub(super) fn name(a: &Args<'_>, place: usize) -> Result<Word, Bad> {
     match a.get(place) {
         Some(Arg::Text { bytes, cut: false }) => Ok(Word::from(bytes.as_slice())),
         _ => Err(Bad::Argument { place, wanted: "the name of an attribute" }),

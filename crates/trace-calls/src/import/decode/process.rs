@@ -5,7 +5,7 @@ use super::{Bad, Known, call};
 use crate::call::Call;
 use crate::words::CloneFlags;
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("clone", |a| {
         let words = a.named("flags").map(words_of).unwrap_or_default();
         Ok(clone(&words))

@@ -8,7 +8,7 @@ use crate::import::lex::{Arg, number};
 use crate::name::Word;
 use crate::words::{AsyncKind, FdSource, OpenFlags, SocketOp};
 
-pub const CALLS: &[Known] = &[
+pub(super) const CALLS: &[Known] = &[
     call("pipe", pipe),
     call("pipe2", pipe),
     call("socketpair", |a| {

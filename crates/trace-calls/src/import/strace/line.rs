@@ -5,11 +5,11 @@ use super::super::lex::{Arg, LexError, Lexer, number};
 use crate::errno::Errno;
 
 /// What is said of a line without a time.
-pub const NO_TIME: &str = "a time";
+pub(super) const NO_TIME: &str = "a time";
 
 /// What does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineError {
+pub(super) struct LineError {
     /// From 1.
     pub column: usize,
     /// What was expected.
@@ -24,7 +24,7 @@ impl From<LexError> for LineError {
 
 /// Thread and time.
 #[derive(Debug, Clone, Copy)]
-pub struct CallLine {
+pub(super) struct CallLine {
     /// The thread; 1 where strace did not follow forks and so names none.
     pub tid: u32,
     /// In ns; never before that of an earlier line.
@@ -35,7 +35,7 @@ pub struct CallLine {
 
 /// What follows.
 #[derive(Debug)]
-pub enum Body {
+pub(super) enum Body {
     /// A whole call: what is between the bracket after its name and the end of the line.
     Call { name: String, args: Vec<u8> },
     /// The first half of one.
@@ -52,7 +52,7 @@ pub enum Body {
 
 /// Keeps times in order, across midnight where a line has no date.
 #[derive(Debug, Default)]
-pub struct Clock {
+pub(super) struct Clock {
     last: u64,
     days: u64,
 }
@@ -86,7 +86,7 @@ enum Stamp {
 ///
 /// # Errors
 /// It is none of strace's.
-pub fn parse(line: &[u8], clock: &mut Clock) -> Result<(CallLine, Body), LineError> {
+pub(super) fn parse(line: &[u8], clock: &mut Clock) -> Result<(CallLine, Body), LineError> {
     let mut rest = line.trim_ascii();
     let tid = leading_tid(&mut rest);
     let (at, is_backwards) = clock.at(leading_time(&mut rest).ok_or(LineError { column: 1, what: NO_TIME })?);
@@ -183,7 +183,7 @@ fn ended(text: &[u8]) -> Option<Body> {
 
 /// The arguments of a call and its end.
 #[derive(Debug)]
-pub struct Ended {
+pub(super) struct Ended {
     /// Its arguments.
     pub args: Vec<Arg>,
     /// How it ended.
@@ -198,7 +198,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// A part is malformed or missing.
-pub fn parse_call(text: &[u8]) -> Result<Ended, LineError> {
+pub(super) fn parse_call(text: &[u8]) -> Result<Ended, LineError> {
     let mut lexer = Lexer::new(text);
     let args = lexer.list(b')', 0)?;
     lexer.skip_blank();
