@@ -8,7 +8,6 @@
 //! [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].
 
 #![forbid(unsafe_code)]
-#![allow(unreachable_pub, reason = "experiments are moving to tables")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

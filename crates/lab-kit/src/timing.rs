@@ -72,6 +72,18 @@ pub fn median_of(runs: u32, measure: impl FnMut(u32) -> Result<f64, LabError>) -
     Ok(median((0..runs).map(measure).collect::<Result<Vec<_>, _>>()?))
 }
 
+/// The medians of what each of `rounds` rounds measured; rounds are counted from 1.
+///
+/// # Errors
+/// The first round's.
+pub fn medians_of<const N: usize>(
+    rounds: u32,
+    mut measure: impl FnMut(u32) -> Result<[f64; N], LabError>,
+) -> Result<[f64; N], LabError> {
+    let rounds = (1..=rounds).map(&mut measure).collect::<Result<Vec<_>, _>>()?;
+    Ok(std::array::from_fn(|at| median(rounds.iter().map(|values| values[at]).collect())))
+}
+
 /// The exponent with which costs grow with sizes: the slope of the logarithms of pairs of both.
 ///
 /// # Panics
@@ -162,6 +174,13 @@ mod tests {
     fn the_median_is_in_the_middle() {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+
+    #[test]
+    fn each_value_of_a_round_has_its_own_median() {
+        let measured = medians_of(3, |round| Ok([f64::from(round), -f64::from(round * round)]));
+        assert_eq!(measured.expect("all rounds end"), [2.0, -4.0]);
+        assert!(medians_of::<1>(3, |round| Err(LabError::Data(round.to_string()))).is_err());
     }
 
     #[test]

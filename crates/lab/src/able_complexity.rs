@@ -25,7 +25,7 @@ const FIGURES: [(&str, &str, &str, Option<f64>); 15] = [
     ("dedup_cyclomatic_reduction", "dedup", "cyclomatic", None),
 ];
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let args = ["run", "--quiet", "--package", "esker-xtask", "--", "complexity", "--json"];
     let printed = peer::output("cargo", &args)?;
     let counts: Value =

@@ -28,7 +28,7 @@ const OTHERS: usize = 16;
 /// Instructions that a processor does in a nanosecond at least: below any in use, so times are upper bounds.
 const PER_NANOSECOND: f64 = 1.0;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     lab.say("building the program that is counted");
     let args = ["build", "--quiet", "--release", "--package", "esker-able-samples", "--example", "requests"];
     peer::output("cargo", &args)?;

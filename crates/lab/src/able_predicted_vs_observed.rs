@@ -35,7 +35,7 @@ const SIZE: &str = "1MiB";
 /// Targets of a map at most: each layer chooses by one digit of a request's number to this base.
 const BASE: u64 = 2;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let stacks = lab.scale(2_000, 50_000);
     let mut rng = Stream::named(lab.seed, "able-predicted-vs-observed");
     let mut sum = Compared::default();

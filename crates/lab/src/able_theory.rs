@@ -17,7 +17,7 @@ use esker_compose::{Built, Declaration, Problem, Setting, samples};
 use crate::random_setting::{Size, setting};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let declared = Declaration::parse("six", samples::SIX, &Built::default());
     let six = declared.map_err(|errors| LabError::Data(errors.to_string()))?.setting;
     let pairs = published::pairs().filter(|row| published::pair_words(&six, &row[..5]) == *row).count();

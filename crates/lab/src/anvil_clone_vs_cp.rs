@@ -17,7 +17,7 @@ const PARAMS: &str = "block=4096 segment=128MiB checkpoint_interval=8GiB";
 /// Where the scattered blocks begin.
 const SCATTERED: u64 = 1 << 40;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (rounds, blocks) = lab.scale((9, 1 << 15), (25, 1 << 17));
     let dir = lab.folder()?;
     let reactor = lab.reactor()?;

@@ -25,7 +25,7 @@ const ROUNDS: u32 = 3;
 const SIZES: [(u64, &str); 5] =
     [(64 * MIB, "64m"), (128 * MIB, "128m"), (256 * MIB, "256m"), (512 * MIB, "512m"), (2 * GIB, "2g")];
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (mut points, mut seconds) = (Vec::new(), Vec::new());
     for (bytes, word) in &SIZES[..lab.scale(4, 5)] {
         let took = timing::median_of(ROUNDS, |_| clean_all(lab, *bytes))?;

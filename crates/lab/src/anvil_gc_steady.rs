@@ -38,7 +38,7 @@ struct Run {
     utilization: f64,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (device, count) = lab.scale((GIB, 200_000), (4 * GIB, 1_000_000));
     let live = (device as f64 * LIVE) as u64 / MIB * MIB;
     let warm = device / BLOCK;

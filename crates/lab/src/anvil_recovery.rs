@@ -23,7 +23,7 @@ const SPAN: u64 = 2 * WRITTEN * BLOCK;
 const FILE: u64 = 6 * GIB;
 const PARAMS: &str = "block=512 page=4KiB segment=64MiB checkpoint_interval=4GiB";
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (clones, logged) = (15, lab.scale(1 << 16, 1 << 20));
     let dir = lab.folder()?;
     let file = dir.path().join("volume");

@@ -17,28 +17,25 @@ use esker_layer_logvol::map::{Extent, Fanout, Map, Snapshot};
 use esker_rt::Rt;
 use esker_rt::sim::{Sim, SimConfig};
 
-use esker_lab_kit::{Figure, Lab, LabError, timing::median};
+use esker_lab_kit::{Figure, Lab, LabError, timing::medians_of};
 
 /// That of pages of 4 KiB.
 const FANOUT: Fanout = Fanout { leaf: 169, inner: 254 };
 /// Extents of the segment: 128 MiB in pieces of 32 KiB, as in the source.
 const EXTENTS: u64 = 4096;
-const ROUNDS: usize = 7;
+const ROUNDS: u32 = 7;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let map = cloned(lab.scale(1_000, 8_000));
     lab.say(format!("{} mappings", map.mappings()));
-    let (mut one, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
+    let [alone, speedup] = medians_of(ROUNDS, |_| {
         let (alone, both) = (real(lab, &map, 1)?, real(lab, &map, 2)?);
-        one.push(alone);
-        ratios.push(alone / both);
-    }
-    let alone = median(one);
+        Ok([alone, alone / both])
+    })?;
     let skewed = skewed(lab.seed, map.mappings());
     let even = |map: &Snapshot, scanners: usize| efficiency(map, Sharing::even(map, scanners));
     Ok(vec![
-        Figure::alone("speedup_2", median(ratios), "ratio"),
+        Figure::alone("speedup_2", speedup, "ratio"),
         Figure::alone("mappings_per_second_1", map.mappings() as f64 / alone, "mappings/s"),
         Figure::alone("ns_per_mapping", alone * 1e9 / map.mappings() as f64, "ns"),
         Figure::alone("simulated_efficiency_2", even(&map, 2), "ratio"),

@@ -34,7 +34,7 @@ struct Bench<'a, 'b> {
     pairs: u32,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let bench = Bench { lab, dir: dir.path().to_path_buf(), reactor: lab.reactor()?, pairs: lab.scale(7, 15) };
     let mut figures = bench.after_over_before()?;

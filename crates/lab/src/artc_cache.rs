@@ -10,7 +10,7 @@ use crate::artc::readers::{Crossed, Readers, Way};
 use crate::artc::{How, replayed};
 use esker_lab_kit::{Figure, Lab, LabError, cgroup::Limited};
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mounted = Mounted::ext4(lab, ModelDevice::Striped)?;
     let (reads, bytes) = lab.scale((1000, 48 << 20), (4000, 128 << 20));
     let readers = Readers { threads: 2, reads, bytes, way: Way::Cached, seed: lab.seed };

@@ -16,7 +16,7 @@ use esker_lab_kit::{Figure, Lab, LabError, machine::told_bytes, timing::timed};
 const SCRIPTS: u32 = 90_000;
 const THREADS: u32 = 16;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let scripts = if lab.quick { SCRIPTS / 10 } else { SCRIPTS };
     let trace = apple_desktop(Shape { seed: lab.seed, threads: THREADS, scripts });
     let actions = trace.actions.len();

@@ -19,7 +19,7 @@ use esker_lab_kit::{Figure, Lab, LabError, timing};
 /// Replays of a mode, of which the middle one counts.
 const REPLAYS: u32 = 3;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
     let leveldb = LevelDb::new(lab, Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 1 })?;
     let here = leveldb.original(Task::ReadRandom, &disk)?;
@@ -59,16 +59,13 @@ fn kept_of(report: &Report) -> [f64; 2] {
 
 /// Medians of some replays.
 fn replays(name: &str, program: &Program, on: &Mounted, order: Order, lab: &Lab<'_>) -> Result<[f64; 2], LabError> {
-    let mut all = [Vec::new(), Vec::new()];
-    for _ in 0..REPLAYS {
+    timing::medians_of(REPLAYS, |_| {
         let report = replayed_cold(program, on, How::paced(order, lab.seed))?;
         let [outstanding, held] = kept_of(&report);
         let (ms, failures) = (report.elapsed_ns / 1_000_000, report.mismatches.count);
         lab.say(format!("{name}: {outstanding:.2} calls under way, {held:.2} held back, {ms} ms, {failures} failures"));
-        all[0].push(outstanding);
-        all[1].push(held);
-    }
-    Ok(all.map(timing::median))
+        Ok([outstanding, held])
+    })
 }
 
 /// Calls under way in the trace, on average.

@@ -16,7 +16,7 @@ const QUICK: [&str; 5] = ["git-checkout", "leveldb-fillsync", "python-compileall
 /// Between these, most programs of the source are so many times faster.
 const FASTER: (f64, f64) = (5.0, 20.0);
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mount = |text| Mounted::new(lab, FileSystem::Ext4, text);
     let (disk, flash) = (mount(DISK)?, mount(FLASH)?);
     let (mut ratios, mut shares) = (Vec::new(), [Vec::new(), Vec::new()]);

@@ -42,7 +42,7 @@ struct Program {
     signals: u64,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let programs = lab.scale(5, 50);
     let usual = Rules::default();
     let plain = |rules| Counting { rules, sync: false };

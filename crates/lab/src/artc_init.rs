@@ -20,26 +20,24 @@ const OF_FOLDER: u64 = 50;
 const BYTES: (u64, u64) = (1 << 10, 32 << 10);
 /// One file of so many changes.
 const CHANGED: u64 = 100;
-const ROUNDS: u64 = 5;
+const ROUNDS: u32 = 5;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let files = lab.scale(QUICK_FILES, FILES);
     let snapshot = tree(files, lab.seed);
-    let (mut full, mut delta) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
+    let [full, delta, ratio] = timing::medians_of(ROUNDS, |round| {
         let dir = lab.folder()?;
         let seconds = |mode| timing::seconds(|| laid_out(dir.path(), &snapshot, mode, lab.seed));
-        full.push(seconds(InitMode::Full)?);
-        let changed = change(&dir.path().join(TREE), files, round).map_err(LabError::scratch(&dir.path()))?;
-        delta.push(seconds(InitMode::Delta)?);
-        let [all, part] = [&full, &delta].map(|times| times[times.len() - 1]);
-        lab.say(format!("round {round}: {all:.2} s for {files} files, {part:.3} s after {changed} changed"));
-    }
-    let ratios = full.iter().zip(&delta).map(|(full, delta)| delta / full).collect();
+        let full = seconds(InitMode::Full)?;
+        let changed = change(&dir.path().join(TREE), files, round.into()).map_err(LabError::scratch(&dir.path()))?;
+        let delta = seconds(InitMode::Delta)?;
+        lab.say(format!("round {round}: {full:.2} s for {files} files, {delta:.3} s after {changed} changed"));
+        Ok([full, delta, delta / full])
+    })?;
     Ok(vec![
-        Figure::alone("full_init_s", timing::median(full), "s"),
-        Figure::alone("delta_init_s", timing::median(delta), "s"),
-        Figure::alone("delta_init_time_ratio", timing::median(ratios), "ratio"),
+        Figure::alone("full_init_s", full, "s"),
+        Figure::alone("delta_init_s", delta, "s"),
+        Figure::alone("delta_init_time_ratio", ratio, "ratio"),
     ])
 }
 

@@ -74,7 +74,7 @@ impl Row {
     }
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (places, load) = lab.scale((&PLACES[..QUICK], QUICK_LOAD), (&PLACES[..], LOAD));
     let leveldb = LevelDb::new(lab, load)?;
     let mount = |place: &Place| Mounted::new(lab, place.system, &place.device.text());

@@ -12,13 +12,13 @@ use crate::artc::{How, action, begun, compiled, replayed, root};
 use crate::artc_record;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
-const PAIRS: usize = 5;
+const PAIRS: u32 = 5;
 /// Between two paced calls.
 const PERIOD_NS: u64 = 20_000;
 /// How far fio's own replay drifts at that rate, by the thesis.
 const FIO_DRIFT: f64 = 0.077;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let replay = replay_over_loop(lab.scale(200_000, 1_000_000), lab)?;
     let drift = pacing_drift(lab.scale(50_000, 250_000), lab)?;
     Ok([replay, drift].into_iter().chain(artc_record::figures(lab)?).collect())
@@ -67,16 +67,15 @@ fn pacing_drift(calls: u32, lab: &Lab<'_>) -> Result<Figure, LabError> {
     let how = How::paced(root(), lab.seed);
     // The first replay makes the file that the program asks about.
     replayed(&compiled(trace([(0, 1)].into_iter()))?, dir.path(), how)?;
-    let mut drifts = Vec::new();
-    for round in 1..=PAIRS {
+    let [drift] = timing::medians_of(PAIRS, |round| {
         let spans = paced_program(dir.path(), calls)?;
         let elapsed = spans.last().expect("it made calls").1 - spans[0].0;
         let report = replayed(&compiled(trace(spans.into_iter()))?, dir.path(), how)?;
         let drift = report.elapsed_ns.abs_diff(elapsed) as f64 / elapsed as f64;
         lab.say(format!("round {round} of {PAIRS}: {} ns replayed, {elapsed} ns traced", report.elapsed_ns));
-        drifts.push(drift);
-    }
-    Ok(Figure::alone("pacing_drift_50k", timing::median(drifts), "share of the elapsed time").paper(FIO_DRIFT))
+        Ok([drift])
+    })?;
+    Ok(Figure::alone("pacing_drift_50k", drift, "share of the elapsed time").paper(FIO_DRIFT))
 }
 
 /// Entries and returns of calls that come at a fixed rate.

@@ -82,7 +82,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let runs = lab.scale(QUICK_RUNS, RUNS);
     let (mut figures, mut failures, mut within) = (Vec::new(), 0, Vec::new());
     for task in [Task::GitClone, Task::LevelDb] {

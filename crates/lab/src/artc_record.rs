@@ -13,12 +13,12 @@ use rustix::fs::{Access, access};
 use crate::artc::recording;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
-const PAIRS: usize = 9;
+const PAIRS: u32 = 9;
 /// How often is looked whether the recorder is ready.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// `ns_per_call` and `record_over_strace`.
-pub fn figures(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn figures(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     Ok(vec![ns_per_call(lab)?, record_over_strace(lab)?])
 }
 
@@ -35,16 +35,13 @@ fn ns_per_call(lab: &Lab<'_>) -> Result<Figure, LabError> {
     let calls = lab.scale(50_000, 300_000);
     let dir = lab.folder()?;
     let path = dir.path().join("a/file/at/some/depth");
-    let (mut costs, mut bare_costs) = (Vec::new(), Vec::new());
-    for pair in 1..=PAIRS {
+    let [cost, bare] = timing::medians_of(PAIRS, |pair| {
         let bare = loop_of_calls(&path, calls);
         let recorded = while_recorded(calls, || loop_of_calls(&path, calls))?;
         lab.say(format!("pair {pair} of {PAIRS}: {recorded:.0} ns a call recorded, {bare:.0} ns without"));
-        costs.push(recorded - bare);
-        bare_costs.push(bare);
-    }
-    let cost = Figure::alone("ns_per_call", timing::median(costs), "ns added to a call with a path");
-    Ok(cost.peer("the call itself, ns", timing::median(bare_costs)))
+        Ok([recorded - bare, bare])
+    })?;
+    Ok(Figure::alone("ns_per_call", cost, "ns added to a call with a path").peer("the call itself, ns", bare))
 }
 
 fn loop_of_calls(path: &Path, calls: u32) -> f64 {
@@ -86,16 +83,14 @@ fn record_over_strace(lab: &Lab<'_>) -> Result<Figure, LabError> {
     peer::demand("strace")?;
     let (rounds, tree) = if lab.quick { (3, "/usr/share/doc") } else { (5, "/usr") };
     let walk = ["find", tree, "-newermt", "2100-01-01"];
-    let (mut ratios, mut slowdowns) = (Vec::new(), Vec::new());
     bare(&walk)?;
-    for round in 1..=rounds {
+    let [ratio, slowdown] = timing::medians_of(rounds, |round| {
         let (alone, ours, theirs) = (bare(&walk)?, recorded(&walk)?, under_strace(&walk, lab)?);
         lab.say(format!("round {round} of {rounds}: {alone:.2} s, {ours:.2} s recorded, {theirs:.2} s under strace"));
-        ratios.push((ours - alone) / (theirs - alone));
-        slowdowns.push(theirs / alone);
-    }
-    let over = Figure::alone("record_over_strace", timing::median(ratios), "slowdown over strace's");
-    Ok(over.peer("strace, times the program alone", timing::median(slowdowns)))
+        Ok([(ours - alone) / (theirs - alone), theirs / alone])
+    })?;
+    let over = Figure::alone("record_over_strace", ratio, "slowdown over strace's");
+    Ok(over.peer("strace, times the program alone", slowdown))
 }
 
 fn timed(command: &mut Command) -> Result<f64, LabError> {

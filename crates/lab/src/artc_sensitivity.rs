@@ -19,7 +19,7 @@ const RULES: [&str; 7] =
 /// Recordings of the short form.
 const QUICK: [&str; 4] = ["git-checkout", "leveldb-fillsync", "node-files", "sqlite-wal"];
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let load = Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 3 };
     let leveldb = LevelDb::new(lab, load)?;
     let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);

@@ -44,7 +44,7 @@ fn write_setting(file: &Path, value: &str) -> Result<(), LabError> {
     std::fs::write(file, value).map_err(|error| peer::fault("BFQ", format!("{}: {error}", file.display())))
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mounted = Mounted::new(lab, FileSystem::Ext4, &format!("vol = {DISK}"))?;
     let scheduler = Scheduler::of(mounted.device())?;
     let reads = lab.scale(600, 3000);

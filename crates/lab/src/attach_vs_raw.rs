@@ -16,7 +16,7 @@ const PAIRS: u32 = 5;
 /// Logical block of both devices in bytes: that of the `file` device.
 const BLOCK: u32 = 512;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let file = dir.path().join("data");
     scratch::random_file(&file, SIZE, lab.seed)?;

@@ -56,7 +56,7 @@ const SEGMENTS: u32 = 600;
 const BLOCKS: u32 = 256;
 const FREE: u32 = 6;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let uniform = UNIFORM.map(|percent| {
         let live = share(percent);
         (format!("uniform_{percent}"), analytic::uniform(usable(live)), plan(lab, live, GREEDY))

@@ -35,7 +35,7 @@ const CALLGRIND: [&str; 5] = [
     "--separate-callers12=realloc",
 ];
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     demand_optimised(cfg!(debug_assertions))?;
     let counter = Counter { lab, requests: lab.scale(1_000, 10_000) };
     let mut figures = Vec::new();

@@ -82,7 +82,7 @@ struct Modelled {
     hit: bool,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (mut figures, mut summaries) = (Vec::new(), Vec::new());
     for drive in &DRIVES {
         lab.say(drive.name);

@@ -18,7 +18,7 @@ const SIZE: u64 = 256 * MIB;
 const BLOCK: u64 = 4096;
 const PAIRS: u32 = 5;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let path = dir.path().join("data");
     scratch::random_file(&path, SIZE, lab.seed)?;

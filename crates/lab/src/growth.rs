@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use crate::ingens::thread_cpu;
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let rounds = lab.scale(3, 9);
     let tried = tried::figures(rounds, lab)?;
     let others = [served::starts(rounds, lab)?, served::changes(rounds, lab)?, named::figures(rounds, lab)?];

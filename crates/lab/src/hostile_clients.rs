@@ -34,7 +34,7 @@ const IDLE: Duration = Duration::from_millis(1200);
 /// Before each visit.
 const REST: Duration = Duration::from_millis(50);
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let papers = Papers::new(lab.folder()?)?;
     let mut seen = Seen::default();
     for is_secured in [false, true] {

@@ -25,15 +25,15 @@ use esker_lab_kit::{Figure, Lab, LabError, machine::told_bytes, peer, scratch};
 use loads::{Work, be_busy};
 use settings::Settings;
 
-pub mod chase;
-pub mod fragmenter;
+pub(crate) mod chase;
+pub(crate) mod fragmenter;
 pub mod guest;
-pub mod loads;
-pub mod redis;
-pub mod settings;
+pub(crate) mod loads;
+pub(crate) mod redis;
+pub(crate) mod settings;
 
 /// An allocation of so much is never served from memory that was used before (`M_MMAP_THRESHOLD` of mallopt(3)).
-pub const FRESH: usize = 48 << 20;
+pub(crate) const FRESH: usize = 48 << 20;
 /// The kernel's own thread that makes huge pages: the pages that it looks at in one go, and the time until the next
 /// one.
 const KHUGEPAGED: [&str; 2] = [
@@ -48,14 +48,14 @@ const ADAPTIVE: &str = "greedy_below = 0.5\n";
 const MET_WITHIN: Duration = Duration::from_millis(300);
 
 /// Left to others.
-pub const SPARE: u64 = GIB;
+pub(crate) const SPARE: u64 = GIB;
 
 /// Makes sure that so much free memory is in blocks of huge pages, and that a host has given it to this machine.
 /// Neither is measured, and a virtual machine's memory costs milliseconds for each huge page that it touches first.
 ///
 /// # Errors
 /// If it is not, also after the kernel has compacted memory; with what to do.
-pub fn room(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
+pub(crate) fn room(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
     let free = huge_blocks(bytes);
     if free < bytes {
         let [wanted, there] = [bytes, free].map(|bytes| bytes >> 20);
@@ -73,13 +73,13 @@ pub fn room(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
 ///
 /// # Errors
 /// As [`room`] has them.
-pub fn room_up_to(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
+pub(crate) fn room_up_to(bytes: u64, lab: &Lab<'_>) -> Result<(), LabError> {
     room(bytes.min(huge_blocks(bytes + SPARE).saturating_sub(SPARE)), lab)
 }
 
 /// What decides about huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arm {
+pub(crate) enum Arm {
     /// Nothing: faults take base pages.
     Base,
     /// The kernel: every fault takes a huge page where it can (`THP=always`).
@@ -100,7 +100,7 @@ pub enum Arm {
 }
 
 /// An arm in force, until this is dropped.
-pub struct Held {
+pub(crate) struct Held {
     manager: Option<Manager>,
     _settings: Option<Settings>,
 }
@@ -110,7 +110,7 @@ impl Arm {
     ///
     /// # Errors
     /// [`LabError`]: this takes root, and a kernel with huge pages.
-    pub fn hold(self, lab: &Lab<'_>) -> Result<Held, LabError> {
+    pub(crate) fn hold(self, lab: &Lab<'_>) -> Result<Held, LabError> {
         match self {
             Arm::Base => set(lab, &[(faults_knob(), "never")]),
             Arm::Greedy => set(lab, &[(faults_knob(), "always")]),
@@ -126,7 +126,7 @@ impl Arm {
 
 impl Held {
     /// CPU time of the manager, if there is one.
-    pub fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         self.manager.as_ref().map_or(Duration::ZERO, Manager::cpu)
     }
 
@@ -135,7 +135,7 @@ impl Held {
     ///
     /// # Errors
     /// If its CPU time is not told.
-    pub fn shares(&self, work: &mut dyn Work, time: Duration, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+    pub(crate) fn shares(&self, work: &mut dyn Work, time: Duration, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
         let figure = |id, unit, during: &mut dyn FnMut()| {
             let (begun, before) = (Instant::now(), self.cpu());
             during();
@@ -171,7 +171,7 @@ fn here(lab: &Lab<'_>, config: &str) -> Result<Held, LabError> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn set(lab: &Lab<'_>, settings: &[(&Path, &str)]) -> Result<Held, LabError> {
+pub(crate) fn set(lab: &Lab<'_>, settings: &[(&Path, &str)]) -> Result<Held, LabError> {
     Ok(Held { manager: None, _settings: Some(Settings::take(lab.scratch, "esker-lab-ingens.json", settings)?) })
 }
 
@@ -180,7 +180,7 @@ const PROGRAM: &str = "esker hugepage run";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `esker hugepage run` for one process.
-pub struct Manager {
+pub(crate) struct Manager {
     child: Child,
     folder: TempDir,
 }
@@ -190,7 +190,7 @@ impl Manager {
     ///
     /// # Errors
     /// Its last words.
-    pub fn start(parent: &Path, pid: u32, config: &str) -> Result<Manager, LabError> {
+    pub(crate) fn start(parent: &Path, pid: u32, config: &str) -> Result<Manager, LabError> {
         let folder = scratch::folder(parent)?;
         let at = |name: &str| folder.path().join(name);
         let text = format!("state = {:?}\nfaults = \"base\"\n{config}[[process]]\npid = {pid}\n", at("state.json"));
@@ -217,7 +217,7 @@ impl Manager {
     ///
     /// # Errors
     /// If it is gone.
-    pub fn status(&self) -> Result<Status, LabError> {
+    pub(crate) fn status(&self) -> Result<Status, LabError> {
         let mut stream = UnixStream::connect(self.control()).map_err(failed)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         let mut answer = String::new();
@@ -231,7 +231,7 @@ impl Manager {
     ///
     /// # Errors
     /// If it is gone.
-    pub fn memory(&self) -> Result<u64, LabError> {
+    pub(crate) fn memory(&self) -> Result<u64, LabError> {
         let told = told_bytes(&format!("/proc/{}/status", self.child.id()), "VmRSS");
         told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))
     }
@@ -257,7 +257,12 @@ impl Drop for Manager {
 }
 
 /// Waits until what is looked at has been the same for `quiet`, but no longer than `most`.
-pub fn wait_stable<T: Default>(quiet: Duration, most: Duration, look: impl Fn() -> T, same: impl Fn(&T, &T) -> bool) {
+pub(crate) fn wait_stable<T: Default>(
+    quiet: Duration,
+    most: Duration,
+    look: impl Fn() -> T,
+    same: impl Fn(&T, &T) -> bool,
+) {
     let begun = Instant::now();
     let (mut seen, mut since) = (T::default(), Instant::now());
     while since.elapsed() < quiet && begun.elapsed() < most {
@@ -270,18 +275,18 @@ pub fn wait_stable<T: Default>(quiet: Duration, most: Duration, look: impl Fn() 
 }
 
 /// Bytes of a process, by its number or `self`, in huge pages.
-pub fn huge_of(process: impl Display) -> u64 {
+pub(crate) fn huge_of(process: impl Display) -> u64 {
     told_bytes(&format!("/proc/{process}/smaps_rollup"), "AnonHugePages").unwrap_or(0)
 }
 
 /// CPU time of this thread.
-pub fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Page faults of this thread so far: fields 10 and 12 of proc_pid_stat(5).
-pub fn thread_faults() -> u64 {
+pub(crate) fn thread_faults() -> u64 {
     stat("/proc/thread-self/stat", &[10, 12]).iter().sum()
 }
 
@@ -295,7 +300,12 @@ fn stat(path: &str, fields: &[usize]) -> Vec<u64> {
 /// Of a store that has lost many keys, at 90, 70 and 50 % and greedy: memory over that in base pages, and the part of
 /// greedy's gain in speed, or greedy's speed itself. Then the part of the gain in GETs that hit, at 90 %. Units are
 /// of gain and speed.
-pub fn store_figures(is_source: bool, values: [[f64; 2]; 4], hits: f64, units: [&'static str; 2]) -> Vec<Figure> {
+pub(crate) fn store_figures(
+    is_source: bool,
+    values: [[f64; 2]; 4],
+    hits: f64,
+    units: [&'static str; 2],
+) -> Vec<Figure> {
     // The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
     const PAPERS: [[f64; 2]; 4] = [[0.008, 0.70], [0.057, 0.78], [0.459, 0.96], [0.697, 1.142]];
     let prefix = if is_source { "source_" } else { "" };
@@ -317,24 +327,24 @@ pub fn store_figures(is_source: bool, values: [[f64; 2]; 4], hits: f64, units: [
 }
 
 /// How far into memory its first whole region begins.
-pub fn first_region(memory: &[u8]) -> usize {
+pub(crate) fn first_region(memory: &[u8]) -> usize {
     memory.as_ptr().align_offset(REGION_BYTES as usize)
 }
 
 /// Where this process has huge pages.
-pub struct Seen(PageTable);
+pub(crate) struct Seen(PageTable);
 
 impl Seen {
     /// Opens this process' own page table.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open() -> Result<Seen, LabError> {
+    pub(crate) fn open() -> Result<Seen, LabError> {
         PageTable::open(std::process::id()).map(Seen).map_err(|error| peer::fault("the page table", error))
     }
 
     /// Bytes in huge pages from address `start` up to `end`.
-    pub fn huge(&self, start: u64, end: u64) -> u64 {
+    pub(crate) fn huge(&self, start: u64, end: u64) -> u64 {
         let mut room = vec![PageRun::default(); 256];
         let (mut at, mut bytes) = (start, 0);
         while at < end {
@@ -350,7 +360,7 @@ impl Seen {
     }
 
     /// The same of memory of this process, in whole regions.
-    pub fn huge_in(&self, memory: &[u8]) -> u64 {
+    pub(crate) fn huge_in(&self, memory: &[u8]) -> u64 {
         let start = memory.as_ptr() as usize as u64;
         self.huge(start.next_multiple_of(REGION_BYTES), (start + memory.len() as u64) / REGION_BYTES * REGION_BYTES)
     }

@@ -93,7 +93,7 @@ impl Outcomes {
 
 const SPEED: &str = "of greedy's gain in GETs per second (model)";
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let keys = lab.scale(40_000, 200_000);
     let [half, source] = DELETED.map(|deleted| Outcomes::measure(keys, deleted, lab));
     Ok([half.figures(false), source.figures(true)].concat())

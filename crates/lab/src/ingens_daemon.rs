@@ -20,7 +20,7 @@ const WATCHED_MIN: u64 = 512 * MIB;
 const SETTLED: Duration = Duration::from_secs(3);
 const SETTLED_MOST: Duration = Duration::from_secs(30);
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     // Two scans of access bits at least.
     let time = Duration::from_secs(if lab.quick { 20 } else { 60 });
     let free = huge_blocks(WATCHED + SPARE);

@@ -26,7 +26,7 @@ struct Course {
     gap: u64,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let regions = lab.scale(128, 512);
     let course = |order: Order| {
         let course = measure(order, regions, lab.seed);

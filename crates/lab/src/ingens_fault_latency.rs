@@ -36,7 +36,7 @@ struct Faults {
     per_mib: f64,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (rounds, bytes, regions) = lab.scale((3, 256 * MIB, 32), (9, 1024 * MIB, 200));
     let _kept = keep_memory(lab)?;
     room(bytes, lab)?;

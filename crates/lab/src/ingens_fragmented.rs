@@ -45,7 +45,7 @@ struct Run {
     ms: Vec<f64>,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let _kept = keep_memory(lab)?;
     room((2 * IN_FLIGHT * REGION) as u64, lab)?;
     let before = fragmentation_now();

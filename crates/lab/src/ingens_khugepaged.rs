@@ -53,7 +53,7 @@ struct Run {
     huge_share: f64,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (rounds, bytes, time, loads) = match lab.quick {
         true => (3, 512 * MIB, Duration::from_secs(6), &loads::ALL[..1]),
         false => (5, 1024 * MIB, Duration::from_secs(30), &loads::ALL[..]),

@@ -23,7 +23,7 @@ use crate::ingens::settings::keep_memory;
 use crate::ingens::{self, first_region, room};
 use esker_lab_kit::{Figure, Lab, LabError};
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let seconds = lab.scale(2_000, 20_000);
     let steady = |region: u64, _: &mut Stream| region.is_multiple_of(5);
     // Rates from 0 to 1.5 uses in two seconds, the length of an interval.

@@ -47,7 +47,7 @@ const SETTLED_MOST: Duration = Duration::from_secs(120);
 
 const ABOVE: &str = "of the CPU time with THP=always, above it";
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let scale = lab.scale(QUICK, FULL);
     let _kept = keep_memory(lab)?;
     room((scale.watched + FRESH) as u64, lab)?;

@@ -61,7 +61,7 @@ struct Load {
     dead: Vec<u64>,
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let _kept = keep_memory(lab)?;
     let mut figures = Vec::new();
     for deleted in DELETED {

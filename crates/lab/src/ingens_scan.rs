@@ -15,7 +15,7 @@ use esker_sys::process::{Advice, Process};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::timing::{at_share, median, medians_of};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 const PAGE: usize = PAGE_BYTES as usize;
@@ -38,7 +38,7 @@ const PROMOTION: Duration = Duration::from_micros(600);
 /// Before and after it, so much is watched too.
 const MARGIN: Duration = Duration::from_micros(200);
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (bytes, reads) = lab.scale((512 * MIB, 20_000_000), (2 * GIB, 80_000_000));
     let _kept = keep_memory(lab)?;
     room(BLOCKS_USED * bytes, lab)?;
@@ -117,15 +117,12 @@ fn clearing(memory: &Memory, reads: u64, lab: &Lab<'_>) -> Result<Vec<Figure>, L
     if Seen::open()?.huge_in(&memory.bytes) > 0 {
         return Err(LabError::Data("huge pages were not split".to_string()));
     }
-    let (mut all, mut sampled) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
+    let [all, sampled] = medians_of(ROUNDS, |round| {
         let seed = lab.seed + u64::from(round);
         let [none, each, some] = [0, 100, SAMPLED].map(|percent| read_beside(memory, reads, percent, seed));
         lab.say(format!("round {round} of {ROUNDS}: {none:.1} ms, {each:.1} cleared, {some:.1} sampled"));
-        all.push((each - none) / PERIOD_MS);
-        sampled.push((some - none) / PERIOD_MS);
-    }
-    let (all, sampled) = (median(all), median(sampled));
+        Ok([each, some].map(|cleared| (cleared - none) / PERIOD_MS))
+    })?;
     let unit = "of the CPU time of random reads in base pages, above it";
     Ok(vec![
         Figure::alone("cleared_overhead", all, unit).paper(0.29),

@@ -34,7 +34,7 @@ const ROOM: u64 = 1536 * MIB;
 /// wrong.
 const PYTHON: &str = include_str!("ingens_soak/mapper.py");
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     room(ROOM, lab)?;
     let before = settings();
     let mut stores =

@@ -10,7 +10,6 @@
 //! Names of figures are made of an arm, a load and a figure wherever an experiment has several of each.
 
 #![forbid(unsafe_code)]
-#![allow(unreachable_pub, reason = "experiments are moving to tables")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

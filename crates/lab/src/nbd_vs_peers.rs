@@ -41,7 +41,7 @@ const LOADS: [Load; 4] = [
 const OPPONENTS: [Opponent; 2] =
     [("nbdkit", "nbdkit", NBDKIT, &LOADS), ("qemu-nbd", "qemu", QEMU, LOADS.split_at(2).1)];
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let shm = scratch::folder(Path::new(TMPFS))?;
     let raw = shm.path().join("raw");

@@ -108,7 +108,7 @@ fn jobs(seed: u64) -> impl Iterator<Item = (&'static Job, u64)> {
     JOBS.iter().map(move |job| (job, seed)).chain(HELD_OUT.iter().map(move |job| (job, seed + HELD_OUT_SEED)))
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let span = Duration::from_secs(lab.scale(12, 90));
     let frozen = frozen(NAME).ok_or_else(|| LabError::Data(format!("no row is frozen for {NAME}")))?;

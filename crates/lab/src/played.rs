@@ -7,7 +7,7 @@ use esker_predict::{Candidate, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
 use esker_trace_block::Record;
 
 /// Plays the requests on `stack`, at the speed that they have.
-pub fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> ComparisonPlan {
+pub(crate) fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> ComparisonPlan {
     let candidate = Candidate { name: "vol".to_string(), what: stack.to_string(), spec: rig::spec(stack) };
     ComparisonPlan {
         candidates: vec![candidate],
@@ -19,6 +19,6 @@ pub fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> Compari
 }
 
 /// Shows nothing of the progress.
-pub fn silent() -> Watch {
+pub(crate) fn silent() -> Watch {
     Arc::new(|_, _| {})
 }

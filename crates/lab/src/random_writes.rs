@@ -11,11 +11,11 @@ use esker_rt::mem::Pool;
 use esker_lab_kit::rig::clients;
 
 /// Bytes of one write.
-pub const BLOCK: u64 = 4096;
+pub(crate) const BLOCK: u64 = 4096;
 
 /// A number of writes, so many at once, to the first bytes of a device; none is flushed.
 #[derive(Clone, Copy)]
-pub struct Load {
+pub(crate) struct Load {
     /// Bytes of the device that are written to.
     pub bytes: u64,
     /// In flight at once.
@@ -30,7 +30,7 @@ pub struct Load {
 ///
 /// # Errors
 /// The first failure.
-pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, BioError> {
+pub(crate) async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, BioError> {
     let (pool, start) = (Pool::default(), Instant::now());
     let writer = |writer| {
         let (device, pool) = (device.clone(), pool.clone());
@@ -56,7 +56,7 @@ pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, B
 ///
 /// # Errors
 /// The first failure.
-pub async fn fill(device: &Rc<dyn Device>, bytes: u64) -> Result<(), BioError> {
+pub(crate) async fn fill(device: &Rc<dyn Device>, bytes: u64) -> Result<(), BioError> {
     let pool = Pool::default();
     for at in (0..bytes).step_by(1 << 20) {
         let mut buf = Buf::unique(&pool, 1 << 20);

@@ -25,7 +25,7 @@ impl Drop for Mounted {
 ///
 /// # Errors
 /// [`LabError::Rival`]: without root nothing can be mounted.
-pub fn milliseconds(mkfs: &str, rounds: u32, lab: &Lab<'_>) -> Result<f64, LabError> {
+pub(crate) fn milliseconds(mkfs: &str, rounds: u32, lab: &Lab<'_>) -> Result<f64, LabError> {
     let dir = lab.folder()?;
     let fault = LabError::scratch(dir.path());
     let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));

@@ -16,11 +16,11 @@
 use std::process::Command;
 use std::rc::Rc;
 
-use esker_block::{Bio, Buf};
+use esker_block::{Bio, Buf, Device};
 use esker_rt::Sim;
 use esker_stack::Stack;
 
-use esker_lab_kit::rig::{Rig, clients};
+use esker_lab_kit::rig::{Rig, send_all, vol};
 use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, peer, timing};
 
 const MQSIM: &str = "MQSim";
@@ -39,7 +39,7 @@ const DRIVE: &str = "vol = ssd-model capacity=16GiB erase_block=512KiB spare=0.2
 const TWIN: &str = "vol = ssd-model capacity=4GiB channels=8 dies=8 page=4KiB erase_block=512KiB spare=0.28 buffer=64MiB \
                     read=30us program=150us erase=3500us";
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (rounds, requests) = lab.scale((5, 1 << 20), (9, 1 << 22));
     let Rig { world: sim, stack } = Rig::simulated(lab.seed, DRIVE)?;
     sim.block_on(write_all(stack.clone(), 0, requests));
@@ -86,19 +86,12 @@ fn amplification(stack: &Stack) -> f64 {
 
 /// Streams of random numbers are named after the round, so that no round repeats another.
 async fn write_all(stack: Rc<Stack>, round: u64, requests: u64) {
-    let export = stack.export("vol").or_else(|| stack.device("vol")).expect("the experiment's own name");
-    let blocks = esker_block::Device::limits(&export).size / BLOCK;
-    let client = |client| {
-        let (export, mut rng) = (export.clone(), stack.rt().rng(&format!("round {round} client {client}")));
-        async move {
-            for _ in 0..requests / DEPTH {
-                let offset = rng.below(blocks) * BLOCK;
-                let done = export.request(Bio::write(offset, Buf::described(BLOCK as usize, 1))).await;
-                assert!(done.result.is_ok(), "a write of the experiment failed: {:?}", done.result);
-            }
-        }
+    let (rt, blocks) = (stack.rt().clone(), vol(&stack).limits().size / BLOCK);
+    let writer = |client| {
+        let mut rng = rt.rng(&format!("round {round} client {client}"));
+        move |_| Bio::write(rng.below(blocks) * BLOCK, Buf::described(BLOCK as usize, 1))
     };
-    clients(stack.rt(), DEPTH, client).await;
+    send_all(stack, DEPTH, requests, writer).await;
 }
 
 /// Million requests per second of CPU time.
@@ -168,8 +161,8 @@ mod tests {
     fn a_short_run_writes_to_a_full_drive() {
         let text = "vol = ssd-model capacity=256MiB erase_block=64KiB spare=0.3 fill=1";
         let Rig { world: sim, stack } = Rig::simulated(1, text).unwrap();
-        let export = stack.export("vol").or_else(|| stack.device("vol")).unwrap();
-        let blocks = esker_block::Device::limits(&export).size / BLOCK;
+        let export = vol(&stack);
+        let blocks = export.limits().size / BLOCK;
         sim.block_on(async move {
             for at in 0..60_000 {
                 let offset = at * 7_919 % blocks * BLOCK;

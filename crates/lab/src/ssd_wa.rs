@@ -19,7 +19,7 @@ const POINTS: [u32; 6] = [70, 75, 80, 85, 90, 95];
 const PAGES: u32 = 256;
 const PAGE_UNITS: u32 = 4;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let blocks = lab.scale(1_024, 4_096);
     let (mut figures, mut errors) = (Vec::new(), Vec::new());
     for percent in POINTS {

@@ -42,7 +42,7 @@ enum Outcome {
     None(String),
 }
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let mut files = Vec::new();
     let folders = FOLDERS.iter().map(Path::new);

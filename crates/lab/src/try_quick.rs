@@ -10,7 +10,7 @@ use esker_lab_kit::{Figure, Lab, LabError, timing::timed};
 /// Requests of each trace that the quick run plays.
 const PREFIX: u64 = 20_000;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mut plan = ComparisonPlan::embedded();
     plan.seed = lab.seed;
     if lab.quick {

@@ -147,7 +147,7 @@ type Measured = [f64; FIGURES.len()];
 /// The runs of one case.
 type Runs = Vec<CandidateRun>;
 
-pub fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
     let calibrated = dir.path().join("calibrated").display().to_string();
     let mut calibrator = Calibrator::new(CalibrateOptions {

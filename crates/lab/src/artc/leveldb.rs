@@ -13,7 +13,7 @@ use esker_lab_kit::{Lab, LabError, peer, timing};
 use tempfile::TempDir;
 
 /// Debian's interpreter: its packages' modules are for no other.
-pub const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// What of Debian's Python brings LevelDB.
 const PLYVEL: &str = "/usr/lib/python3/dist-packages/plyvel/__init__.py";
 const SCRIPT: &str = include_str!("leveldb.py");
@@ -23,7 +23,7 @@ const ENDS: &[u8] = b"work ends";
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Looks up random keys of a filled database.
     ReadRandom,
     /// Fills a new database; each record is made durable.
@@ -32,7 +32,7 @@ pub enum Task {
 
 impl Task {
     /// As LevelDB's benchmark calls it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Task::ReadRandom => "readrandom",
             Task::FillSync => "fillsync",
@@ -42,7 +42,7 @@ impl Task {
 
 /// How much it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Threads.
     pub threads: u32,
     /// Records that each reads.
@@ -54,7 +54,7 @@ pub struct Load {
 }
 
 /// LevelDB with a filled database to take copies of.
-pub struct LevelDb {
+pub(crate) struct LevelDb {
     folder: TempDir,
     load: Load,
     /// Of keys and values.
@@ -66,7 +66,7 @@ impl LevelDb {
     ///
     /// # Errors
     /// LevelDB is not installed, or fails.
-    pub fn new(lab: &Lab<'_>, load: Load) -> Result<LevelDb, LabError> {
+    pub(crate) fn new(lab: &Lab<'_>, load: Load) -> Result<LevelDb, LabError> {
         if !Path::new(PLYVEL).exists() {
             return Err(LabError::NoRival { program: "LevelDB for Python (python3-plyvel)".to_string() });
         }
@@ -80,7 +80,7 @@ impl LevelDb {
     ///
     /// # Errors
     /// What LevelDB, the recorder or the kernel says.
-    pub fn original(&self, task: Task, on: &Mounted) -> Result<Source, LabError> {
+    pub(crate) fn original(&self, task: Task, on: &Mounted) -> Result<Source, LabError> {
         let program = compiled(self.record(task, on)?)?;
         Ok(Source { program, elapsed_ns: timing::median_of(self.load.runs, |_| self.time(task, on))? })
     }

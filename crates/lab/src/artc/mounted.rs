@@ -23,7 +23,7 @@ const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB re
 
 /// What a file system lies on, where nothing more is said.
 #[derive(Clone, Copy)]
-pub enum ModelDevice {
+pub(crate) enum ModelDevice {
     /// One disk.
     Disk,
     /// Two disks, striped.
@@ -34,7 +34,7 @@ pub enum ModelDevice {
 
 impl ModelDevice {
     /// As a stack text with the volume `vol`.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             ModelDevice::Disk => format!("vol = {DISK}"),
             ModelDevice::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
@@ -49,7 +49,7 @@ const BLOCK: u64 = 4096;
 
 /// A file system of the kernel. None is made in the background after it was mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+pub(crate) enum FileSystem {
     /// ext3, by the driver of ext4.
     Ext3,
     /// ext4.
@@ -62,7 +62,7 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// What the kernel calls it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.make()[0].trim_start_matches("mkfs.")
     }
 
@@ -80,7 +80,7 @@ impl FileSystem {
 }
 
 /// Of a file system on a model; all is undone when dropped.
-pub struct Mounted {
+pub(crate) struct Mounted {
     at: PathBuf,
     device: PathBuf,
     system: FileSystem,
@@ -94,7 +94,7 @@ impl Mounted {
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
-    pub fn new(lab: &Lab<'_>, system: FileSystem, text: &str) -> Result<Mounted, LabError> {
+    pub(crate) fn new(lab: &Lab<'_>, system: FileSystem, text: &str) -> Result<Mounted, LabError> {
         let folder = lab.folder()?;
         let [files, at] = ["files", "mounted"].map(|name| folder.path().join(name));
         for dir in [&files, &at] {
@@ -127,7 +127,7 @@ impl Mounted {
     ///
     /// # Errors
     /// As [`Mounted::new`].
-    pub fn ext4(lab: &Lab<'_>, device: ModelDevice) -> Result<Mounted, LabError> {
+    pub(crate) fn ext4(lab: &Lab<'_>, device: ModelDevice) -> Result<Mounted, LabError> {
         Mounted::new(lab, FileSystem::Ext4, &device.text())
     }
 
@@ -135,7 +135,7 @@ impl Mounted {
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses.
-    pub fn renew(&self) -> Result<(), LabError> {
+    pub(crate) fn renew(&self) -> Result<(), LabError> {
         self.unmount()?;
         self.make()?;
         self.mount()
@@ -146,7 +146,7 @@ impl Mounted {
     ///
     /// # Errors
     /// What the kernel refuses, such as a file that is still open.
-    pub fn forget(&self) -> Result<(), LabError> {
+    pub(crate) fn forget(&self) -> Result<(), LabError> {
         self.unmount()?;
         self.read_elsewhere().map_err(|error| peer::fault("the device", error))?;
         self.mount()
@@ -165,17 +165,17 @@ impl Mounted {
     }
 
     /// Where it is mounted.
-    pub fn at(&self) -> &Path {
+    pub(crate) fn at(&self) -> &Path {
         &self.at
     }
 
     /// The block device it lies on.
-    pub fn device(&self) -> &Path {
+    pub(crate) fn device(&self) -> &Path {
         &self.device
     }
 
     /// A run directory on it.
-    pub fn run_dir(&self) -> PathBuf {
+    pub(crate) fn run_dir(&self) -> PathBuf {
         self.at.join("run")
     }
 }

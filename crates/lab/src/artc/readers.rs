@@ -26,7 +26,7 @@ const O_DIRECT: i32 = 0o40000;
 
 /// A program.
 #[derive(Clone, Copy)]
-pub struct Readers {
+pub(crate) struct Readers {
     /// How many threads; each reads a file of its own. The first one opens them all.
     pub threads: u32,
     /// How many reads of a block each makes.
@@ -46,7 +46,7 @@ const RUNS: u32 = 3;
 ///
 /// # Errors
 /// Those of the runs.
-pub fn source(mut run: impl FnMut() -> Result<Ran, LabError>) -> Result<Source, LabError> {
+pub(crate) fn source(mut run: impl FnMut() -> Result<Ran, LabError>) -> Result<Source, LabError> {
     let mut last = None;
     let elapsed_ns = timing::median_of(RUNS, |_| {
         let ran = run()?;
@@ -71,7 +71,7 @@ fn replays(mut replay: impl FnMut() -> Result<Report, LabError>) -> Result<f64, 
 }
 
 /// Two settings of one machine: the program is traced in each, and replayed in the other one.
-pub struct Crossed<R, P> {
+pub(crate) struct Crossed<R, P> {
     /// In names of figures.
     pub names: [&'static str; 2],
     /// Runs the program in a setting.
@@ -94,7 +94,7 @@ where
     ///
     /// # Errors
     /// Those of the runs and replays.
-    pub fn measure(
+    pub(crate) fn measure(
         &self,
         lab: &Lab<'_>,
         set: impl Fn(usize) -> Result<(), LabError>,
@@ -127,7 +127,7 @@ where
 
 /// How files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Random blocks, past the page cache.
     Random,
     /// One block after the other, past the page cache.
@@ -137,7 +137,7 @@ pub enum Way {
 }
 
 /// A run of a program.
-pub struct Ran {
+pub(crate) struct Ran {
     /// What it did.
     pub trace: Trace,
     /// Nanoseconds from its first call to its last return.
@@ -154,7 +154,7 @@ impl Readers {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn prepare(&self, dir: &Path) -> Result<(), LabError> {
+    pub(crate) fn prepare(&self, dir: &Path) -> Result<(), LabError> {
         laid_out(dir, &self.snapshot(), InitMode::Delta, self.seed)
     }
 
@@ -162,7 +162,7 @@ impl Readers {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn run(&self, dir: &Path) -> Result<Ran, LabError> {
+    pub(crate) fn run(&self, dir: &Path) -> Result<Ran, LabError> {
         let fault = LabError::scratch(&dir);
         let origin = Instant::now();
         let mut actions = Vec::new();

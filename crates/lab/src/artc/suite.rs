@@ -12,7 +12,7 @@ use esker_lab_kit::LabError;
 const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
 
 /// Those that are named, or all, in the order of their names, each compiled; none where the project's sources are not.
-pub fn programs(names: Option<&[&str]>) -> impl Iterator<Item = Result<(String, Program), LabError>> {
+pub(crate) fn programs(names: Option<&[&str]>) -> impl Iterator<Item = Result<(String, Program), LabError>> {
     let entries = std::fs::read_dir(SUITE).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_wanted = |path: &PathBuf| {
         let is_named = names.is_none_or(|names| names.contains(&&*stem(path)));

@@ -9,7 +9,7 @@ use esker_lab_kit::{Figure, Lab, LabError};
 const EXTENSIONS: usize = 12;
 const VOLUMES: usize = 8;
 
-pub fn figure(rounds: u32, lab: &Lab<'_>) -> Result<Figure, LabError> {
+pub(crate) fn figure(rounds: u32, lab: &Lab<'_>) -> Result<Figure, LabError> {
     let id = "compose_12_seconds";
     let least = (0..rounds).try_fold(f64::INFINITY, |least, _| Ok::<f64, LabError>(seconds(EXTENSIONS)?.min(least)))?;
     lab.say(format!("{id}: {least:.3}"));

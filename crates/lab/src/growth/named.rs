@@ -14,7 +14,7 @@ const SIZES: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 /// A list of the fewest takes about a millisecond.
 const LISTS: u32 = 4;
 
-pub fn figures(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+pub(crate) fn figures(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let (mut create, mut list) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
         let Rig { world, stack } = Rig::simulated(lab.seed, STACK)?;

@@ -14,7 +14,7 @@ const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 const CHANGES: [u64; 7] = [1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
 
 /// What the start of a server costs.
-pub fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+pub(crate) fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let series = |id, text: fn(u64) -> String| {
         let cost = |size| cpu_ms(&ServeProcess::start(lab.scratch, &text(size), &[])?);
         Ok::<_, LabError>(Series::of(rounds, &PARTS, cost)?.figure(id, "ms", lab))
@@ -23,7 +23,7 @@ pub fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
 }
 
 /// What live changes cost in all, and what the server holds after them.
-pub fn changes(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+pub(crate) fn changes(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let (mut cpu, mut memory) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
         let mut server = ServeProcess::start(lab.scratch, &layers(1), &[])?;

@@ -37,7 +37,7 @@ const LOADS: [Load; 3] = [
     Load { id: "try_requests_cpu", stack: SSD, gap: Nanos::micros(300), grain: LEN, sizes: AS_THEY_COME },
 ];
 
-pub fn figures(rounds: u32, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn figures(rounds: u32, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let figure = |load: &Load| {
         let series = Series::of(rounds, &load.sizes, |size| load.cost(lab.seed, size))?;
         Ok(series.figure(load.id, "ms", lab))

@@ -16,7 +16,7 @@ use esker_lab_kit::{LabError, peer};
 const NAME: &str = "localhost";
 
 /// Papers in a folder, and those of the client.
-pub struct Papers {
+pub(crate) struct Papers {
     folder: TempDir,
     authority: String,
     client: (String, String),
@@ -27,7 +27,7 @@ impl Papers {
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub fn new(folder: TempDir) -> Result<Papers, LabError> {
+    pub(crate) fn new(folder: TempDir) -> Result<Papers, LabError> {
         let (authority, server, client) = made().map_err(|error| peer::fault("rcgen", error))?;
         let write = |name: &str, text: &str| {
             write_private(&folder.path().join(name), text).map_err(LabError::scratch(&folder.path()))
@@ -39,7 +39,7 @@ impl Papers {
     }
 
     /// Arguments of a server that serves only the client of these papers.
-    pub fn args(&self) -> Vec<String> {
+    pub(crate) fn args(&self) -> Vec<String> {
         let file = |name: &str| self.folder.path().join(name).display().to_string();
         let [cert, key, ca] = ["server.pem", "server.key", "authority.pem"].map(file);
         let words = ["--tls", "require", "--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca];
@@ -50,7 +50,7 @@ impl Papers {
     ///
     /// # Errors
     /// Papers that do not fit.
-    pub fn client(&self) -> Result<ClientTls, LabError> {
+    pub(crate) fn client(&self) -> Result<ClientTls, LabError> {
         let identity = Identity { chain: self.client.0.as_bytes(), key: self.client.1.as_bytes() };
         ClientTls::new(NAME, self.authority.as_bytes(), Some(identity)).map_err(|error| peer::fault("TLS", error))
     }

@@ -31,7 +31,7 @@ const ASKERS: [&[&str]; 4] = [&["status"], &["status", "--json"], &["stack", "du
 ///
 /// # Errors
 /// Servers that do not start, and outputs that are not there.
-pub fn outputs_that_show_keys(parent: &Path, lab: &Lab<'_>) -> Result<Vec<String>, LabError> {
+pub(crate) fn outputs_that_show_keys(parent: &Path, lab: &Lab<'_>) -> Result<Vec<String>, LabError> {
     // A server whose dumps are not off is to leave a core, where the kernel writes them beside it.
     let cores = getrlimit(Resource::Core);
     let widened = setrlimit(Resource::Core, Rlimit { current: cores.maximum, ..cores });

@@ -21,7 +21,7 @@ const PAIRS: usize = 5;
 ///
 /// # Errors
 /// [`LabError`], see [`Arm::hold`].
-pub fn access_ns(bytes: usize, lab: &Lab<'_>) -> Result<(f64, f64), LabError> {
+pub(crate) fn access_ns(bytes: usize, lab: &Lab<'_>) -> Result<(f64, f64), LabError> {
     let of = |arm: Arm| {
         let _held = arm.hold(lab)?;
         let mut memory = vec![0u8; FRESH.max(bytes + (2 << 20))];

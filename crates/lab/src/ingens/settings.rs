@@ -21,7 +21,7 @@ const FREE_BEFORE: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// As [`Settings::take`].
-pub fn keep_memory(lab: &Lab<'_>) -> Result<Option<Settings>, LabError> {
+pub(crate) fn keep_memory(lab: &Lab<'_>) -> Result<Option<Settings>, LabError> {
     let settings = FREE_BEFORE.map(|(path, value)| (Path::new(path), value));
     let there: Vec<_> = settings.into_iter().filter(|(path, _)| path.exists()).collect();
     (!there.is_empty()).then(|| Settings::take(lab.scratch, "esker-lab-memory.json", &there)).transpose()
@@ -34,7 +34,7 @@ const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
 
 /// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that
 /// one that was killed has left behind, at once.
-pub struct Settings {
+pub(crate) struct Settings {
     knobs: Knobs,
     guard: Child,
     alive: Option<ChildStdin>,
@@ -45,7 +45,7 @@ impl Settings {
     ///
     /// # Errors
     /// The kernel's; if another experiment has the state.
-    pub fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
+    pub(crate) fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
         let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
         let refused = |error: KnobError| peer::fault("the settings of huge pages", error);
         let state = parent.join(name);

@@ -19,7 +19,7 @@ const VALUE: usize = 6 << 10;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Keeps everything.
     Redis,
     /// May forget values.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 impl Kind {
     /// The program.
-    pub fn program(self) -> &'static str {
+    pub(crate) fn program(self) -> &'static str {
         match self {
             Kind::Redis => redis::PROGRAM,
             Kind::Memcached => "memcached",
@@ -45,7 +45,7 @@ impl Kind {
 
 /// Requests and what came of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Answered.
     pub requests: u64,
     /// Bytes of values that were compared with what they must be.
@@ -55,7 +55,7 @@ pub struct Counts {
 }
 
 /// A server with its client.
-pub struct Store {
+pub(crate) struct Store {
     kind: Kind,
     server: Bound,
     stream: BufReader<UnixStream>,
@@ -74,7 +74,7 @@ impl Store {
     ///
     /// # Errors
     /// If it does not begin.
-    pub fn start(kind: Kind, parent: &Path, seed: u64) -> Result<Store, LabError> {
+    pub(crate) fn start(kind: Kind, parent: &Path, seed: u64) -> Result<Store, LabError> {
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("socket");
         let mut server = Bound::start(kind.program(), |command| {
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.server.pid()
     }
 
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// The server's.
-    pub fn work(&mut self, deletes: u64) -> Result<(), LabError> {
+    pub(crate) fn work(&mut self, deletes: u64) -> Result<(), LabError> {
         let key = self.rng.below(KEYS as u64) as usize;
         let done = match (self.rng.chance(0.5), self.rng.below(100) < deletes) {
             (true, _) => self.get(key),
