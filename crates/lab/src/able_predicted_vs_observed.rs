@@ -55,16 +55,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     }
     lab.say(format!("{} volumes, {} requests", sum.volumes, sum.requests));
     let kind_stacks = lab.scale(100, 2_000);
-    let (mut kind_mismatches, mut kind_answers) = (0, 0);
-    for _ in 0..kind_stacks {
-        let (spec, handled) = able_kinds::watched(&mut rng, lab.seed)?;
-        kind_answers += handled.iter().filter(|h| h.end.is_none()).map(|h| h.requests).sum::<u64>();
-        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
-        if wrong > 0 {
-            lab.say(format!("a stack differs from its text: {}", spec.to_line()));
-        }
-        kind_mismatches += wrong;
-    }
+    let [kind_mismatches, kind_answers] = of_kinds(kind_stacks, &mut rng, lab)?;
     let figure = |id, value: u64, unit| Figure::alone(id, value as f64, unit);
     Ok(vec![
         figure("stacks", stacks, "random running stacks"),
@@ -76,6 +67,22 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         figure("kind_answers", kind_answers, "requests that layers in them answered themselves"),
         figure("kind_mismatches", kind_mismatches, "volumes in them with handlers that the text does not foretell"),
     ])
+}
+
+/// Volumes of stacks of the product's layers that differ from what the texts foretell, and requests that a layer
+/// answered.
+fn of_kinds(stacks: u64, rng: &mut Stream, lab: &Lab<'_>) -> Result<[u64; 2], LabError> {
+    let (mut mismatches, mut answers) = (0, 0);
+    for _ in 0..stacks {
+        let (spec, handled) = able_kinds::watched(rng, lab.seed)?;
+        answers += handled.iter().filter(|h| h.end.is_none()).map(|h| h.requests).sum::<u64>();
+        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
+        if wrong > 0 {
+            lab.say(format!("a stack differs from its text: {}", spec.to_line()));
+        }
+        mismatches += wrong;
+    }
+    Ok([mismatches, answers])
 }
 
 #[derive(Default)]

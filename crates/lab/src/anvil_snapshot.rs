@@ -208,45 +208,42 @@ impl Bench<'_, '_> {
         let serve = |words: &[&str]| {
             nbd_serving::ours(seed, thin_text(&file, &format!("vol={SIZE}")), "vm.vol", &our_socket, words)
         };
-        let qemu = |aio: &str| {
-            let socket = self.dir.join("qemu.sock");
-            let mut command = Command::new("qemu-nbd");
-            command.args(["--persistent", "--format=qcow2", "--cache=none", aio, "--socket"]).arg(&socket).arg(&image);
-            Rival::start("qemu-nbd", &mut command, socket)
-        };
         let serving = serve(&[])?;
         fill_over_nbd(&our_socket, SIZE)?;
         drop(serving);
-        let rival = qemu(QEMU[0])?;
+        let rival = self.qemu(QEMU[0], &image)?;
         fill_over_nbd(&rival.socket, SIZE)?;
         rival.end()?;
-        let ours = |run: u64| {
-            let _serving = serve(&["snapshot", "vol", &format!("s{run}")])?;
-            writes_over_nbd(&our_socket, SIZE, seed + run)
-        };
         let mut number = 0;
         let mut theirs = |aio: &str| {
             number += 1;
             peer::output("qemu-img", &["snapshot", "-c", &format!("s{number}"), &path])?;
-            let rival = qemu(aio)?;
+            let rival = self.qemu(aio, &image)?;
             let rate = writes_over_nbd(&rival.socket, SIZE, seed + number)?;
             rival.end()?;
             Ok::<f64, LabError>(rate)
         };
-        let (mut our_rates, mut their_rates) = (Vec::new(), vec![Vec::new(); QEMU.len()]);
-        for run in 0..3 {
-            our_rates.push(ours(run)?);
-            for (aio, rates) in QEMU.into_iter().zip(&mut their_rates) {
-                rates.push(theirs(aio)?);
-            }
-        }
-        let our_rate = timing::median(our_rates);
-        let medians = QEMU.into_iter().zip(their_rates).map(|(aio, rates)| (aio, timing::median(rates)));
-        let (aio, rate) = medians.max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are settings");
+        let [our_rate, rates @ ..]: [f64; 1 + QEMU.len()] = timing::medians_of(3, |run| {
+            let run = u64::from(run) - 1;
+            let serving = serve(&["snapshot", "vol", &format!("s{run}")])?;
+            let ours = writes_over_nbd(&our_socket, SIZE, seed + run)?;
+            drop(serving);
+            let [threads, io_uring, native] = QEMU.map(&mut theirs);
+            Ok([ours, threads?, io_uring?, native?])
+        })?;
+        let settings = QEMU.into_iter().zip(rates);
+        let (aio, rate) = settings.max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are settings");
         self.lab.say(format!("over NBD: {our_rate:.0} against {rate:.0} of qcow2 with {aio}"));
         let name = format!("qemu-nbd --cache=none {aio} on qcow2 after a snapshot, depth 32, writes per second");
         std::fs::remove_file(&file).map_err(LabError::scratch(&file))?;
         Ok(Figure::alone("over_qcow2", our_rate / rate, "ratio").peer(name, rate))
+    }
+
+    fn qemu(&self, aio: &str, image: &Path) -> Result<Rival, LabError> {
+        let socket = self.dir.join("qemu.sock");
+        let mut command = Command::new("qemu-nbd");
+        command.args(["--persistent", "--format=qcow2", "--cache=none", aio, "--socket"]).arg(&socket).arg(image);
+        Rival::start("qemu-nbd", &mut command, socket)
     }
 
     /// Against the `file` device that is below the volume.

@@ -29,6 +29,7 @@ pub(crate) mod chase;
 pub(crate) mod fragmenter;
 pub mod guest;
 pub(crate) mod loads;
+pub(crate) mod managed;
 pub(crate) mod redis;
 pub(crate) mod settings;
 

@@ -13,11 +13,12 @@
 
 use std::collections::BTreeSet;
 
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream};
 use esker_hugepage::policy::Policy;
-use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Pid, REGION_PAGES, Region, RegionAddress, Threshold};
+use esker_hugepage::sim::{Freeing, Machine};
+use esker_hugepage::{Pid, ProcView, REGION_PAGES, Threshold};
 
+use crate::ingens::managed::{BASE_NS, HUGE_NS, ManagedMachine, place};
 use crate::ingens::store_figures;
 use esker_lab_kit::{Figure, Lab, LabError};
 
@@ -32,8 +33,6 @@ const HEADER: u64 = 2;
 const BUCKET_BYTES: u64 = 8;
 /// The project's own share, and the source's.
 const DELETED: [f64; 2] = [0.5, 0.7];
-const BASE_NS: f64 = 182.2;
-const HUGE_NS: f64 = 136.7;
 const REQUEST_NS: f64 = 1_000.0;
 
 /// What decides about huge pages.
@@ -177,33 +176,26 @@ impl Table {
 
 fn measure(arm: Arm, keys: u64, deleted: f64, seed: u64) -> Outcome {
     let layout = Layout::new(keys);
-    let policy = policy(arm);
     let freeing = if arm == Arm::Greedy { Freeing::Splits } else { Freeing::Deferred };
-    let memory = Physical::new((layout.end / u64::from(REGION_PAGES)) as u32 * 2 + 64);
-    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, freeing);
-    let mut manager = Manager::new(policy, seed);
+    let regions = layout.end / u64::from(REGION_PAGES);
+    let mut managed = ManagedMachine::new(2 * regions + 64, policy(arm), freeing, seed);
     if arm == Arm::Greedy {
-        esker_hugepage::ProcView::set_greedy(&mut machine, true);
+        managed.machine.set_greedy(true);
     }
-    let mut clock = Time(0);
-    let mut settle = |machine: &mut Machine, seconds: u64| {
-        let until = clock + Nanos::secs(seconds);
+    let settle = |managed: &mut ManagedMachine, seconds: u64| {
         if arm != Arm::Base {
-            sim::run(&mut manager, machine, clock, until, &mut |_, _| {});
+            managed.pass(Nanos::secs(seconds));
         }
-        clock = until;
     };
-    let pid = machine.spawn(10_000);
-    for page in 0..layout.end {
-        machine.touch(pid, page).expect("the machine was made large enough");
-    }
-    settle(&mut machine, 30);
+    let pid = managed.process(regions);
+    settle(&mut managed, 30);
     let mut rng = Stream::named(seed, "ingens-bloat");
     let table = Table::new(keys, deleted, &mut rng);
-    free_dead(&mut machine, pid, &layout, &table.alive);
-    settle(&mut machine, 60);
+    free_dead(&mut managed.machine, pid, &layout, &table.alive);
+    settle(&mut managed, 60);
+    let machine = &managed.machine;
     let all: Vec<u64> = (0..keys).collect();
-    let mut speed = |drawn: &[u64]| speed(&machine, pid, &layout, &table, drawn, &mut rng);
+    let mut speed = |drawn: &[u64]| speed(machine, pid, &layout, &table, drawn, &mut rng);
     Outcome { bytes: machine.resident(pid) as f64, gets_s: speed(&all), hits_s: speed(&table.alive) }
 }
 
@@ -234,8 +226,8 @@ fn free_dead(machine: &mut Machine, pid: Pid, layout: &Layout, alive: &[u64]) {
 /// GETs per second of random ones of the keys `drawn`.
 fn speed(machine: &Machine, pid: Pid, layout: &Layout, table: &Table, drawn: &[u64], rng: &mut Stream) -> f64 {
     const GETS: u32 = 50_000;
-    let region = |page: u64| RegionAddress { pid, region: Region(page / u64::from(REGION_PAGES)) };
-    let cost = |page: u64| if machine.is_huge(region(page)) { HUGE_NS } else { BASE_NS };
+    let is_huge = |page: u64| machine.is_huge(place(pid, page / u64::from(REGION_PAGES)));
+    let cost = |page: u64| if is_huge(page) { HUGE_NS } else { BASE_NS };
     let mut ns = 0.0;
     for _ in 0..GETS {
         let key = drawn[rng.below(drawn.len() as u64) as usize];

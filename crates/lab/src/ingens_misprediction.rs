@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream};
 use esker_hugepage::policy::Policy;
 use esker_hugepage::process::Counts;
-use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
+use esker_hugepage::sim::Freeing;
+use esker_hugepage::{ProcView, REGION_BYTES};
 
 use crate::ingens::loads::Next;
+use crate::ingens::managed::{ManagedMachine, place};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{self, first_region, room};
 use esker_lab_kit::{Figure, Lab, LabError};
@@ -101,25 +102,21 @@ fn measure(sampled: bool, seconds: u64, seed: u64, uses: &dyn Fn(u64, &mut Strea
     const SETTLED: u64 = 400;
     let clear_hot_permille = if sampled { Policy::ingens().clear_hot_permille } else { 1000 };
     let policy = Policy { clear_hot_permille, scan_period: Nanos::secs(2), ..Policy::ingens() };
-    let memory = Physical::new(2 * REGIONS as u32);
-    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
-    let mut manager = Manager::new(policy, seed);
+    let mut managed = ManagedMachine::new(2 * REGIONS, policy, Freeing::Deferred, seed);
     let mut rng = Stream::named(seed, "ingens-misprediction");
-    machine.set_greedy(true);
-    let pid = machine.spawn(10_000);
-    machine.fill(pid, 0..REGIONS).expect("the machine was made large enough");
+    managed.machine.set_greedy(true);
+    let pid = managed.process(REGIONS);
     let mut before = Counts::default();
     for second in 0..SETTLED + seconds {
         if second == SETTLED {
-            before = manager.counts();
+            before = managed.manager.counts();
         }
         for region in (0..REGIONS).filter(|region| uses(*region, &mut rng)) {
-            machine.use_region(RegionAddress { pid, region: Region(region) });
+            managed.machine.use_region(place(pid, region));
         }
-        let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
-        sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});
+        managed.pass(Nanos::secs(1));
     }
-    manager.counts().heat_since(&before)
+    managed.manager.counts().heat_since(&before)
 }
 
 #[cfg(test)]

@@ -158,21 +158,9 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         only_devices: false,
         taken_away: lost_ticks,
     });
-    let (rounds, at) = (lab.scale(5, 15), (dir.path(), lab.seed));
+    let at = (dir.path(), lab.seed);
     let before = CpuTimes::now();
-    let mut real: Vec<Runs> = CASES.iter().map(|_| Vec::new()).collect();
-    for round in 1..=rounds {
-        for class in CLASSES {
-            lab.say(format!("round {round} of {rounds}: {}", class.name));
-            let mut cases: Vec<_> = CASES.iter().zip(&mut real).filter(|(case, _)| case.class == class).collect();
-            for _ in 0..class.turns {
-                interwoven(&mut calibrator, class, &mut cases, |case, nth| {
-                    let run = || case.prepared(at, nth, None)?.run_realtime(0, &silent());
-                    undisturbed(TRIES, lost_ticks, run)
-                })?;
-            }
-        }
-    }
+    let real = real_runs(&mut calibrator, at, lab)?;
     let stolen = CpuTimes::now().stolen_since(&before);
     let calibration = calibrator.finish();
     let (mut errors, mut repeats) = (Vec::new(), Vec::new());
@@ -187,6 +175,25 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     figures.extend(mean_and_worst("repeat_", &repeats));
     figures.push(Figure::alone("stolen_share", stolen, "of the CPU time asked for"));
     Ok(figures)
+}
+
+/// The runs of each case in the real world, between turns of calibration.
+fn real_runs(calibrator: &mut Calibrator, at: (&Path, u64), lab: &Lab<'_>) -> Result<Vec<Runs>, LabError> {
+    let rounds = lab.scale(5, 15);
+    let mut real: Vec<Runs> = CASES.iter().map(|_| Vec::new()).collect();
+    for round in 1..=rounds {
+        for class in CLASSES {
+            lab.say(format!("round {round} of {rounds}: {}", class.name));
+            let mut cases: Vec<_> = CASES.iter().zip(&mut real).filter(|(case, _)| case.class == class).collect();
+            for _ in 0..class.turns {
+                interwoven(calibrator, class, &mut cases, |case, nth| {
+                    let run = || case.prepared(at, nth, None)?.run_realtime(0, &silent());
+                    undisturbed(TRIES, lost_ticks, run)
+                })?;
+            }
+        }
+    }
+    Ok(real)
 }
 
 /// Calibrates what a class rests on once more and runs its cases in turn between the steps, so that both see the same
