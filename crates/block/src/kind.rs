@@ -498,6 +498,21 @@ impl Kind {
         }
     }
 
+    /// A layer with one lower device, which has tables on it: it changes what passes, and may not be inserted live.
+    pub const fn stateful(
+        name: &'static str,
+        summary: &'static str,
+        params: &'static [Param],
+        build: BuildLayer,
+    ) -> Kind {
+        Kind {
+            role: Role::Modifier,
+            medium: Medium::Tables,
+            transparent: false,
+            ..Kind::layer(name, summary, params, build)
+        }
+    }
+
     /// The parameter of that name.
     pub fn param(&self, name: &str) -> Option<&'static Param> {
         self.params.iter().find(|p| p.name == name)

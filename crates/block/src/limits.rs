@@ -103,6 +103,14 @@ impl Limits {
         self
     }
 
+    /// Without the operations that are not in `ops`.
+    pub fn only(self, ops: OpSet) -> Limits {
+        let lost = OpKind::ALL.into_iter().filter(|kind| !ops.has(*kind));
+        let limits = lost.fold(self, |limits, kind| limits.with(kind, Support::No));
+        let has_ranges = [OpKind::Clone, OpKind::Move, OpKind::Delete].into_iter().any(|kind| ops.has(kind));
+        Limits { ranges_max: if has_ranges { limits.ranges_max } else { 0 }, ..limits }
+    }
+
     /// What holds for a request that may go to either device: the stricter of both. Size is the caller's business
     /// and is kept from `self`. Monotone: neither argument's limits are exceeded by the result, except that the atomic
     /// unit is never below the block: a caller refuses devices that tear inside the other's block.

@@ -70,10 +70,10 @@ pub trait Superblock: Sized {
     /// Version that is written, and the only one that is read.
     const VERSION: u16;
     /// Features that this program knows.
-    const KNOWN: Features;
+    const KNOWN: Features = Features::NONE;
     /// Whether the format proves a superblock stale by other means: its log or its segments carry a newer generation.
     /// Only then may the older slot serve when the other one is damaged.
-    const DETECTS_STALE: bool;
+    const DETECTS_STALE: bool = false;
     /// What a user calls the medium, with its article: "a mirror".
     const NAME: &'static str;
     /// Lengths in bytes that superblocks of this version have, header included; at most [`SLOT`].

@@ -8,9 +8,9 @@
 //! events and the kept corpus.
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
-//! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`], [`compose`], [`framing`],
-//! [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`],
-//! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
+//! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
+//! [`compose`], [`framing`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`],
+//! [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]

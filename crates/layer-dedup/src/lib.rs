@@ -28,7 +28,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Bio, BioError, Ctx, Done, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param, ParamType,
-    Role, Stat, Step, Support, Trouble,
+    Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer};
 
@@ -64,14 +64,11 @@ const PENDING_MAX: usize = 4096;
 /// The manifest.
 pub static KIND: Kind = Kind {
     passes: PASSES,
-    role: Role::Modifier,
     needs_bytes: true,
-    medium: esker_block::Medium::Tables,
-    transparent: false,
     cost: Nanos(400),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
-    ..Kind::layer("dedup", "Stores equal blocks once.", PARAMS, build)
+    ..Kind::stateful("dedup", "Stores equal blocks once.", PARAMS, build)
 };
 
 /// The layer.

@@ -81,7 +81,6 @@ impl Superblock {
 impl esker_framing::Superblock for Superblock {
     const MAGIC: [u8; 8] = esker_layer_kit::media::DEDUP;
     const VERSION: u16 = 2;
-    const KNOWN: Features = Features::NONE;
     /// The journal has sectors of a later epoch.
     const DETECTS_STALE: bool = true;
     const NAME: &'static str = "a deduplicated volume";

@@ -69,7 +69,9 @@ pub trait Stateful: Sized + 'static {
     }
 
     /// As [`Extension::stats`].
-    fn stats(&self) -> Vec<Stat>;
+    fn stats(&self) -> Vec<Stat> {
+        Vec::new()
+    }
 
     /// As [`Extension::trouble`].
     fn trouble(&self) -> Option<Trouble>;

@@ -28,7 +28,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind, OpSet,
-    Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -73,14 +73,11 @@ const PASSES: OpSet =
 pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(1),
     passes: PASSES,
-    role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
-    medium: esker_block::Medium::Tables,
-    transparent: false,
     cost: Nanos(200),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
-    ..Kind::layer("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
+    ..Kind::stateful("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
 };
 
 /// How a mirror is to behave.

@@ -159,7 +159,6 @@ impl OnMember {
 impl esker_framing::Superblock for OnMember {
     const MAGIC: [u8; 8] = esker_layer_kit::media::MIRROR;
     const VERSION: u16 = 2;
-    const KNOWN: Features = Features::NONE;
     /// The superblocks of the other members have higher sequences.
     const DETECTS_STALE: bool = true;
     const NAME: &'static str = "a mirror";

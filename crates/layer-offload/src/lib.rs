@@ -28,7 +28,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind,
-    OpSet, Param, ParamType, Role, Routes, Stat, Step, Support, Trouble,
+    OpSet, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -60,16 +60,13 @@ const PASSES: OpSet =
 pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(2),
     passes: PASSES,
-    role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     // A record has a checksum of its payload.
     needs_bytes: true,
-    medium: esker_block::Medium::Tables,
-    transparent: false,
     cost: Nanos(300),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
-    ..Kind::layer("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
+    ..Kind::stateful("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
 };
 
 /// The lower device that should rest.

@@ -119,7 +119,6 @@ impl Superblock {
 impl esker_framing::Superblock for Superblock {
     const MAGIC: [u8; 8] = esker_layer_kit::media::OFFLOAD;
     const VERSION: u16 = 3;
-    const KNOWN: Features = Features::NONE;
     /// No record says which superblock is the newest.
     const DETECTS_STALE: bool = false;
     const NAME: &'static str = "a log of off-loaded writes";

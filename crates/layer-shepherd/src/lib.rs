@@ -19,7 +19,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind, OpSet, Param,
-    ParamType, Role, Routes, Stat, Step, Trouble,
+    ParamType, Routes, Stat, Step, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -43,14 +43,11 @@ const PASSES: OpSet =
 /// The manifest.
 pub static KIND: Kind = Kind {
     passes: PASSES,
-    role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: true,
-    medium: esker_block::Medium::Tables,
-    transparent: false,
     cost: Nanos(150),
     stats: statistics::ALL,
-    ..Kind::layer("shepherd", "Retries failed requests and moves bad blocks to spare blocks.", PARAMS, build)
+    ..Kind::stateful("shepherd", "Retries failed requests and moves bad blocks to spare blocks.", PARAMS, build)
 };
 
 /// Bytes at the end of the device in which the table is kept.

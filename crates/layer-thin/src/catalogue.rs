@@ -79,7 +79,6 @@ struct SegmentHeader {
 impl Superblock for SegmentHeader {
     const MAGIC: [u8; 8] = *b"\x89EskThn\n";
     const VERSION: u16 = 2;
-    const KNOWN: Features = Features::NONE;
     /// There is no other slot.
     const DETECTS_STALE: bool = false;
     const NAME: &'static str = "a catalogue of volumes";

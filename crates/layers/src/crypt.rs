@@ -10,7 +10,7 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step, Support,
+    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step,
 };
 use esker_rt::{Level, Rt};
 use esker_sys::key_memory::wipe_stack;
@@ -75,9 +75,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         encrypted: Rc::default(),
         decrypted: Cell::default(),
     };
-    let lost = OpKind::ALL.into_iter().filter(|kind| !PASSES.has(*kind));
-    let limits = lost.fold(lower.clone(), |limits, kind| limits.with(kind, Support::No));
-    Ok(Layer::single(crypt, Limits { described: false, ranges_max: 0, ..limits }))
+    Ok(Layer::single(crypt, Limits { described: false, ..lower.clone().only(PASSES) }))
 }
 
 fn check_key(make: &Make<'_>, cipher: &Cipher) -> Result<(), KindError> {

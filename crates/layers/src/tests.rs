@@ -37,9 +37,15 @@ fn added(text: &str) -> String {
 }
 
 #[test]
-fn the_smallest_layer_that_contributors_read_is_the_one_that_is_built() {
+fn the_smallest_layers_that_contributors_read_are_those_that_are_built() {
     let read = include_str!("../../../CONTRIBUTING.md");
-    for text in [include_str!("pass.rs"), include_str!("../../../docs/reference/kinds/pass.md")] {
-        assert!(read.contains(&added(text)), "copy this into \"The smallest layer\":\n{}", added(text));
+    let texts = [
+        include_str!("pass.rs"),
+        include_str!("../../../docs/reference/kinds/pass.md"),
+        include_str!("../../layer-kit/tests/blank.rs"),
+        include_str!("../../layer-kit/tests/blank.md"),
+    ];
+    for text in texts {
+        assert!(read.contains(&added(text)), "copy this into CONTRIBUTING.md:\n{}", added(text));
     }
 }

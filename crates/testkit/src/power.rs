@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use esker_base::ByteRange;
@@ -15,6 +16,7 @@ use esker_dev::{Defer, Media, MemoryDevice, memory};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
 
+use crate::bench;
 use crate::crash::{self, Bound, Count, Image};
 use crate::promise::{Lost, Promise};
 use crate::recorder::{Journal, Recorder, bytes_of};
@@ -102,6 +104,28 @@ pub enum Broken {
         /// The answer to a read.
         error: BioError,
     },
+}
+
+/// Checks, for each seed, the device `vol` of a text whose ends are of kind [`RECORDED`], with as many states of each
+/// point as `states_max`. Prints how many states there were.
+///
+/// # Panics
+/// If a promise is broken, or there were fewer than `states_min` states in all.
+pub fn check_text(
+    kinds: &'static [&'static Kind],
+    text: &str,
+    seeds: RangeInclusive<u64>,
+    states_max: u64,
+    states_min: u64,
+) {
+    let open = |rt: &Rt, env: &Env| Rc::new(bench::open_with(rt, kinds, text, env)) as Rc<dyn Device>;
+    let states_of = |seed| {
+        let count = check(open, Options::power_cuts(seed), Bound { states_max, seed });
+        count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states
+    };
+    let states: u64 = seeds.map(states_of).sum();
+    println!("{states} crash states: {text}");
+    assert!(states >= states_min, "only {states} states: {text}");
 }
 
 /// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream};
-use esker_block::conformance::Options;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Device, Kind};
 use esker_dev::{Defer, Media, MemoryDevice};
@@ -12,7 +11,6 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_rt::sync::join_all;
 use esker_rt::{Rt, sim};
-use esker_stack::{Spec, Stack};
 use esker_testkit::crash::{self, Bound, Count, Image};
 use esker_testkit::power::{self, RECORDED};
 use esker_testkit::recorder::{Journal, Recorder, bytes_of};
@@ -192,15 +190,7 @@ fn every_crash_state_over_large_blocks_keeps_its_promises() {
 #[test]
 fn the_layer_in_a_stack_keeps_its_promises_in_every_crash_state() {
     static KINDS: &[&Kind] = &[&crate::KIND, &RECORDED];
-    let text = "v = recorded size=128KiB latency=3us | dedup block=512 cache=64KiB";
-    let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
-        let spec = Spec::parse("test", text).unwrap();
-        Rc::new(Stack::build_with(rt, &Pool::default(), KINDS, &spec, env.clone()).unwrap().device("v").unwrap())
-    };
-    let count = power::check(open, Options::power_cuts(3), Bound { states_max: 9, seed: 3 });
-    let count = count.unwrap_or_else(|broken| panic!("{broken}"));
-    println!("{} crash states: {text}", count.states);
-    assert!(count.states > 500, "{count:?}");
+    power::check_text(KINDS, "vol = recorded size=128KiB latency=3us | dedup block=512 cache=64KiB", 3..=3, 9, 500);
 }
 
 /// What a second power cut finds when the first one's journal is being replayed.

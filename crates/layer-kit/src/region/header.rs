@@ -71,7 +71,6 @@ impl Header {
 impl Superblock for Header {
     const MAGIC: [u8; 8] = crate::media::REGION;
     const VERSION: u16 = 2;
-    const KNOWN: Features = Features::NONE;
     /// The image of the other side may have been overwritten, and nothing else says so.
     const DETECTS_STALE: bool = false;
     const NAME: &'static str = "the memory of a layer";

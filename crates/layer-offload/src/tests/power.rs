@@ -1,32 +1,16 @@
 //! What power cuts leave.
 
-use std::rc::Rc;
-
-use esker_block::conformance::Options;
-use esker_block::{Device, Env, Kind};
-use esker_rt::Rt;
+use esker_block::Kind;
 use esker_testkit::power::{self, RECORDED};
-use esker_testkit::{Bound, bench};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
-
-fn open(rt: &Rt, text: &str, env: &Env) -> Rc<dyn Device> {
-    Rc::new(bench::open_with(rt, KINDS, text, env))
-}
 
 fn check(layer: &str, log: &str, states_min: u64) {
     let text = format!(
         "h = recorded size=64KiB latency=7us; r = recorded size={log} latency=3us; \
          a = delay write=1us jitter=20us on r; vol = {layer} on h, a"
     );
-    let mut states = 0;
-    for seed in 1..=3 {
-        let bound = Bound { states_max: 11, seed };
-        let count = power::check(|rt, env| open(rt, &text, env), Options::power_cuts(seed), bound);
-        states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
-    }
-    println!("{states} states: {layer}");
-    assert!(states >= states_min, "{layer}: only {states} states");
+    power::check_text(KINDS, &text, 1..=3, 11, states_min);
 }
 
 #[test]

@@ -1,6 +1,11 @@
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
 use esker_rt::Secret;
 use esker_rt::sim::{Sim, SimConfig};
 
+use super::Crypt;
+use crate::cipher::Cipher;
 use crate::testing::{check_conforms, check_refused, open, read, run, try_open, write};
 use esker_block::Bio;
 
@@ -86,4 +91,26 @@ fn neither_dump_nor_statistics_show_the_key() {
     let spec = vol.stack().spec();
     let told = format!("{} {} {spec:?} {:?}", spec.to_line(), spec.to_toml(), vol.stack().stats());
     assert!(told.contains("env:KEY") && !told.to_lowercase().contains(&digits[..16]), "{told}");
+}
+
+/// Leaves bytes of its own on the stack, as a cipher leaves round keys, and tells where.
+#[inline(never)]
+fn leave_mark(_: &Cipher, bytes: &mut [u8], _: usize, _: u128) {
+    let mut mark = [0xa5_u8; 4096];
+    let at = std::hint::black_box(&mut mark).as_ptr() as u64;
+    bytes[..8].copy_from_slice(&at.to_le_bytes());
+}
+
+/// The lowest bytes of the mark are looked at: later calls do not come down to them.
+#[test]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test looks at the stack of its process")]
+fn what_a_cipher_leaves_on_the_stack_is_wiped() {
+    let sim = Sim::new(SimConfig::seeded(1));
+    let cipher = Cipher::read(&Secret::new((0..64).collect())).expect("its halves differ");
+    let crypt = Crypt { cipher: Rc::new(cipher), sector: 8, encrypted: Rc::default(), decrypted: Default::default() };
+    let memory = std::fs::File::open("/proc/self/mem").expect("the kernel shows it");
+    let (mut at, mut left) = ([0; 8], [0; 256]);
+    crypt.crypt(&sim.rt(), 0, &mut at, leave_mark);
+    memory.read_exact_at(&mut left, u64::from_le_bytes(at)).expect("the stack is there");
+    assert_eq!(left, [0; 256]);
 }
