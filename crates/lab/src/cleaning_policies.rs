@@ -77,11 +77,11 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     }
     for (drift, word) in DRIFT {
         let load = Load { skew: TEN_NINETY, drift: Some(drift) };
-        for method in [GREEDY, LIFETIME] {
-            let value = amplification(&SimulationPlan { load, ..plan(lab, 0.75, method) });
-            lab.say(format!("the hot set moves after {drift} volumes, 75 %: {} {value:.3}", method.0));
-            figures.push(Figure::alone(format!("drift_{word}_{}", method.0), value, UNIT));
-        }
+        let methods = [GREEDY, LIFETIME];
+        let values = methods.map(|method| amplification(&SimulationPlan { load, ..plan(lab, 0.75, method) }));
+        lab.say(format!("the hot set moves after {drift} volumes, 75 %: greedy and lifetime {values:.3?}"));
+        let named = methods.into_iter().zip(values);
+        figures.extend(named.map(|(method, value)| Figure::alone(format!("drift_{word}_{}", method.0), value, UNIT)));
     }
     COPIES.iter().for_each(|copies| figures.extend(copied(lab, *copies)));
     Ok(figures)
