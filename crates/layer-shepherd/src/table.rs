@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_no_esker_writes_is_refused() {
         let bytes = |words: [u64; 2]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        assert!(Table::decode(&bytes([101, 0]), 100).unwrap_err().contains("holds block 100"));
-        assert!(Table::decode(&bytes([5, 5]), 100).unwrap_err().contains("both hold block 4"));
+        assert!(Table::decode(&bytes([101, 0]), 100).unwrap_err().to_string().contains("holds block 100"));
+        assert!(Table::decode(&bytes([5, 5]), 100).unwrap_err().to_string().contains("both hold block 4"));
     }
 }
