@@ -18,15 +18,19 @@ pub fn bound(signal: &str, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Connects to a socket that a program opens when it is ready. Not once it has ended.
+/// Connects to a socket that a server opens when it is ready. Not once it has ended.
 ///
 /// # Errors
 /// The kernel's, when `within` is over.
-pub fn connect(program: &mut Child, socket: &Path, within: Duration) -> io::Result<UnixStream> {
+pub fn connect(
+    socket: &Path,
+    within: Duration,
+    mut has_ended: impl FnMut() -> io::Result<bool>,
+) -> io::Result<UnixStream> {
     let begun = Instant::now();
     loop {
         match UnixStream::connect(socket) {
-            Err(_) if begun.elapsed() < within && program.try_wait()?.is_none() => sleep(Duration::from_millis(20)),
+            Err(_) if begun.elapsed() < within && !has_ended()? => sleep(Duration::from_millis(20)),
             connected => return connected,
         }
     }
@@ -51,9 +55,16 @@ impl Bound {
         ready: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Result<Bound, LabError> {
         let name = program.as_ref().to_string_lossy().into_owned();
-        let child = ready(bound("KILL", program).stdin(Stdio::null())).spawn();
-        let child = child.map_err(|error| peer::fault(&name, error))?;
-        Ok(Bound { program: name, child })
+        Bound::spawn(name, ready(bound("KILL", program).stdin(Stdio::null())))
+    }
+
+    /// A program that is killed when this is dropped.
+    ///
+    /// # Errors
+    /// If it cannot be executed.
+    pub fn spawn(program: String, command: &mut Command) -> Result<Bound, LabError> {
+        let child = command.spawn().map_err(|error| peer::fault(&program, error))?;
+        Ok(Bound { program, child })
     }
 
     /// Its number.
@@ -66,20 +77,13 @@ impl Bound {
         &mut self.child
     }
 
-    /// Connects to the socket that it opens when it is ready.
+    /// Connects to the socket that it opens when it is ready, which may take so long.
     ///
     /// # Errors
     /// If it does not, or ends.
-    pub fn connect(&mut self, socket: &Path) -> Result<UnixStream, LabError> {
-        self.connect_within(socket, BEGUN_WITHIN)
-    }
-
-    /// The same, for a program that may take so long.
-    ///
-    /// # Errors
-    /// If it does not, or ends.
-    pub fn connect_within(&mut self, socket: &Path, within: Duration) -> Result<UnixStream, LabError> {
-        connect(&mut self.child, socket, within).map_err(|error| peer::fault(&self.program, error))
+    pub fn connect(&mut self, socket: &Path, within: Duration) -> Result<UnixStream, LabError> {
+        let connected = connect(socket, within, || Ok(self.child.try_wait()?.is_some()));
+        connected.map_err(|error| peer::fault(&self.program, error))
     }
 }
 

@@ -1,10 +1,13 @@
-//! Control groups of memory, of either version: around this process, whose memory and page cache are bounded, or around
-//! a program, whose memory is counted.
+//! Control groups of memory, of either version: around this process, whose memory and page cache are bounded, or
+//! around a program, whose memory is counted.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process;
+
+use esker_hugepage_linux::linux::groups::{Hierarchy, Version};
+use esker_hugepage_linux::linux::knobs::number;
 
 use crate::experiment::LabError;
 use crate::peer;
@@ -12,21 +15,10 @@ use crate::peer;
 /// What membership of a group is written to.
 const MEMBERS: &str = "cgroup.procs";
 
-/// Where groups are, and how a version calls things.
-struct Hierarchy {
-    root: &'static Path,
-    /// The file of the bound.
-    limit: &'static str,
-    /// What begins the line of `/proc/PID/cgroup` that names a process' group.
-    line: &'static str,
-    /// The count of anonymous memory in `memory.stat`.
-    anonymous: &'static str,
-}
-
 /// A group, until dropped; it should be empty by then.
 pub struct Group {
     folder: PathBuf,
-    hierarchy: Hierarchy,
+    version: Version,
 }
 
 impl Group {
@@ -35,23 +27,18 @@ impl Group {
     /// # Errors
     /// The kernel has no such groups, or this takes root.
     pub fn around(pid: u32) -> Result<Group, LabError> {
-        Group::make(pid).map_err(|error| peer::fault("a control group of memory", error))
-    }
-
-    fn make(pid: u32) -> io::Result<Group> {
         let hierarchy = hierarchy()?;
-        let folder = hierarchy.root.join(format!("esker-lab-{pid}"));
-        fs::create_dir(&folder)?;
-        let group = Group { folder, hierarchy };
-        fs::write(group.folder.join(MEMBERS), pid.to_string())?;
+        let folder = hierarchy.folder(&format!("esker-lab-{pid}"));
+        fs::create_dir(&folder).map_err(failed)?;
+        let group = Group { folder, version: hierarchy.version() };
+        fs::write(group.folder.join(MEMBERS), pid.to_string()).map_err(failed)?;
         Ok(group)
     }
 
     /// Bytes of anonymous memory that are charged to it, also those that were freed and that a huge page still holds.
     pub fn charged(&self) -> u64 {
         let text = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
-        let count = |line: &str| line.strip_prefix(self.hierarchy.anonymous)?.parse().ok();
-        text.lines().find_map(count).unwrap_or(0)
+        number(&text, if self.version == Version::One { "rss" } else { "anon" }).unwrap_or(0)
     }
 }
 
@@ -74,12 +61,12 @@ impl Limited {
     /// # Errors
     /// As of [`Group::around`].
     pub fn to(bytes: u64) -> Result<Limited, LabError> {
-        let fault = |error| peer::fault("a control group of memory", error);
-        let before = own_folder().map_err(fault)?;
-        let group = Group::around(process::id())?;
-        let limited = Limited { group, before };
-        let limit = limited.group.folder.join(limited.group.hierarchy.limit);
-        fs::write(limit, bytes.to_string()).map_err(fault)?;
+        let hierarchy = hierarchy()?;
+        let own = hierarchy.of_process(process::id());
+        let before = hierarchy.folder(&own.ok_or_else(|| peer::fault(PROGRAM, "this process is in no group"))?);
+        let limited = Limited { group: Group::around(process::id())?, before };
+        let limit = if hierarchy.version() == Version::One { "memory.limit_in_bytes" } else { "memory.max" };
+        fs::write(limited.group.folder.join(limit), bytes.to_string()).map_err(failed)?;
         Ok(limited)
     }
 }
@@ -92,26 +79,17 @@ impl Drop for Limited {
     }
 }
 
-/// The group in which this process is.
-fn own_folder() -> io::Result<PathBuf> {
-    let hierarchy = hierarchy()?;
-    let own = fs::read_to_string("/proc/self/cgroup")?;
-    let line = own.lines().find_map(|line| line.split_once(hierarchy.line));
-    let (_, path) = line.ok_or_else(|| io::Error::other("this process is in no group"))?;
-    Ok(hierarchy.root.join(path.trim_start_matches('/')))
+const PROGRAM: &str = "a control group of memory";
+
+fn failed(error: io::Error) -> LabError {
+    peer::fault(PROGRAM, error)
 }
 
-/// The second version of groups, or the first.
-fn hierarchy() -> io::Result<Hierarchy> {
-    let root = Path::new("/sys/fs/cgroup");
-    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-    if controllers.split_whitespace().any(|name| name == "memory") {
-        fs::write(root.join("cgroup.subtree_control"), "+memory")?;
-        return Ok(Hierarchy { root, limit: "memory.max", line: "0::", anonymous: "anon " });
+/// That of this machine; groups of the second version get the controller of memory.
+fn hierarchy() -> Result<Hierarchy, LabError> {
+    let hierarchy = Hierarchy::find().ok_or_else(|| peer::fault(PROGRAM, "the controller of memory is not mounted"))?;
+    if hierarchy.version() == Version::Two {
+        fs::write(hierarchy.folder("").join("cgroup.subtree_control"), "+memory").map_err(failed)?;
     }
-    let root = Path::new("/sys/fs/cgroup/memory");
-    match root.join(MEMBERS).exists() {
-        true => Ok(Hierarchy { root, limit: "memory.limit_in_bytes", line: ":memory:", anonymous: "rss " }),
-        false => Err(io::Error::other("the controller of memory is not mounted")),
-    }
+    Ok(hierarchy)
 }

@@ -1,6 +1,5 @@
 //! Several experiments, each several times, within a budget of time: what each figure's values spread over.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -13,7 +12,7 @@ use crate::timing;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spread {
     /// Name of the figure.
-    pub id: &'static str,
+    pub id: String,
     /// Unit of all values.
     pub unit: &'static str,
     /// The middle value.
@@ -68,7 +67,7 @@ struct Runs {
     seeds: Vec<u64>,
     took: Duration,
     longest: Duration,
-    figures: Vec<Vec<Figure>>,
+    figures: Vec<Figure>,
     failures: Vec<String>,
 }
 
@@ -80,29 +79,32 @@ impl Runs {
 
     fn run(&mut self, options: &Options, progress: &mut dyn FnMut(&str)) {
         let (start, name) = (Instant::now(), self.experiment.name);
-        match self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}"))) {
+        let report = self.experiment.report(options, &mut |line| progress(&format!("{name}: {line}")));
+        let failure = match report {
             Ok(report) => {
-                let failure = report.complete().err().map(|why| format!("seed {}: {why}", options.seed));
-                self.failures.extend(failure);
+                let failure = report.complete().err();
                 self.seeds.push(options.seed);
-                self.figures.push(report.figures);
+                self.figures.extend(report.figures);
+                failure
             }
-            Err(error) => self.failures.push(format!("seed {}: {error}", options.seed)),
-        }
+            Err(error) => Some(error),
+        };
+        self.failures.extend(failure.map(|why| format!("seed {}: {why}", options.seed)));
         self.longest = self.longest.max(start.elapsed());
         self.took += start.elapsed();
     }
 
     fn evaluated(self) -> Evaluated {
-        let Experiment { name, source, simulated, .. } = *self.experiment;
-        let (seconds, figures) = (self.took.as_secs_f64(), spreads(&self.figures));
-        Evaluated { experiment: name, source, simulated, seeds: self.seeds, seconds, figures, failures: self.failures }
+        let Runs { experiment, seeds, took, figures, failures, .. } = self;
+        let Experiment { name, source, simulated, .. } = *experiment;
+        let (seconds, figures) = (took.as_secs_f64(), spreads(&figures));
+        Evaluated { experiment: name, source, simulated, seeds, seconds, figures, failures }
     }
 }
 
 /// Runs all of them once, then all again, `repeat` times, each time with the next seed, so that a budget that ends
-/// early leaves none without figures. No run begins when the budget is spent, or when the longest one of its experiment
-/// would not fit in what is left. What fails is told and does not keep the others from being run.
+/// early leaves none without figures. No run begins when the budget is spent, or when the longest one of its
+/// experiment would not fit in what is left. What fails is told and does not keep the others from being run.
 pub fn evaluate(
     experiments: &[&'static Experiment],
     options: &Options,
@@ -133,22 +135,19 @@ pub fn evaluate(
     }
 }
 
-fn spreads(runs: &[Vec<Figure>]) -> Vec<Spread> {
-    let mut order = Vec::new();
-    let mut values: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
-    for figure in runs.iter().flatten() {
-        let known = values.entry(figure.id).or_default();
-        if known.is_empty() {
-            order.push((figure.id, figure.unit));
+fn spreads(figures: &[Figure]) -> Vec<Spread> {
+    let mut all: Vec<(&Figure, Vec<f64>)> = Vec::new();
+    for figure in figures {
+        match all.iter_mut().find(|(first, _)| first.id == figure.id) {
+            Some((_, values)) => values.push(figure.value),
+            None => all.push((figure, vec![figure.value])),
         }
-        known.push(figure.value);
     }
-    let spread = |(id, unit): (&'static str, &'static str)| {
-        let values = values[id].clone();
-        let (least, most) = (timing::at_share(values.clone(), 0.0), timing::at_share(values.clone(), 1.0));
-        Spread { id, unit, median: timing::median(values.clone()), least, most, values }
+    let spread = |(first, values): (&Figure, Vec<f64>)| {
+        let [least, most] = [0.0, 1.0].map(|share| timing::at_share(values.clone(), share));
+        Spread { id: first.id.clone(), unit: first.unit, median: timing::median(values.clone()), least, most, values }
     };
-    order.into_iter().map(spread).collect()
+    all.into_iter().map(spread).collect()
 }
 
 #[cfg(test)]
@@ -162,11 +161,11 @@ mod tests {
         source: "a test",
         simulated: true,
         rivals: &[],
-        run: |options, _| Ok(vec![Figure::alone("seed", options.seed as f64, "seed")]),
+        run: |lab| Ok(vec![Figure::alone("seed", lab.seed as f64, "seed")]),
     };
     const ODD: Experiment = Experiment {
         name: "odd",
-        run: |options, _| match options.seed % 2 {
+        run: |lab| match lab.seed % 2 {
             0 => Err(LabError::Data("an even seed".to_string())),
             _ => Ok(vec![Figure::alone("odd", 1.0, "")]),
         },
@@ -174,12 +173,12 @@ mod tests {
     };
     const HALF: Experiment = Experiment {
         name: "half",
-        run: |_, _| Err(LabError::Absent { figures: vec![Figure::alone("own", 1.0, "")], why: "no rival".to_string() }),
+        run: |_| Err(LabError::Absent { figures: vec![Figure::alone("own", 1.0, "")], why: "no rival".to_string() }),
         ..WELL
     };
     const LONG: Experiment = Experiment {
         name: "long",
-        run: |_, _| {
+        run: |_| {
             std::thread::sleep(Duration::from_millis(30));
             Ok(Vec::new())
         },

@@ -1,12 +1,16 @@
 //! What an experiment is, and what it reports.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use esker_rt::real::{Reactor, RealConfig};
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::machine::{HugePages, Machine};
+use crate::scratch;
 
 /// How an experiment is run.
 #[derive(Debug, Clone)]
@@ -19,8 +23,53 @@ pub struct Options {
     pub scratch: PathBuf,
 }
 
-/// Measures the figures of an experiment; calls back with one line of progress at a time.
-pub type Measure = fn(&Options, &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError>;
+/// What an experiment is given: its options, and a place for lines of progress.
+pub struct Lab<'a> {
+    /// Whether only the stated subset is run.
+    pub quick: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Where scratch files go.
+    pub scratch: &'a Path,
+    progress: RefCell<&'a mut dyn FnMut(&str)>,
+}
+
+impl<'a> Lab<'a> {
+    /// Lines of progress go to `progress`.
+    pub fn new(options: &'a Options, progress: &'a mut dyn FnMut(&str)) -> Lab<'a> {
+        let Options { quick, seed, ref scratch } = *options;
+        Lab { quick, seed, scratch, progress: RefCell::new(progress) }
+    }
+
+    /// Prints one line of progress.
+    pub fn say(&self, line: impl AsRef<str>) {
+        (self.progress.borrow_mut())(line.as_ref());
+    }
+
+    /// The short form's value, or the full one's.
+    pub fn scale<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The real world.
+    ///
+    /// # Errors
+    /// [`LabError::Start`].
+    pub fn reactor(&self) -> Result<Reactor, LabError> {
+        Ok(Reactor::new(RealConfig::seeded(self.seed))?)
+    }
+
+    /// A scratch folder, removed when dropped.
+    ///
+    /// # Errors
+    /// [`LabError::Scratch`].
+    pub fn folder(&self) -> Result<TempDir, LabError> {
+        scratch::folder(self.scratch)
+    }
+}
+
+/// Measures the figures of an experiment.
+pub type Measure = fn(&Lab<'_>) -> Result<Vec<Figure>, LabError>;
 
 /// One experiment.
 pub struct Experiment {
@@ -51,7 +100,7 @@ pub struct Peer {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// Name; stable across versions.
-    pub id: &'static str,
+    pub id: String,
     /// Value.
     pub value: f64,
     /// Unit.
@@ -64,8 +113,8 @@ pub struct Figure {
 
 impl Figure {
     /// A figure without a rival.
-    pub fn alone(id: &'static str, value: f64, unit: &'static str) -> Figure {
-        Figure { id, value, unit, paper: None, peer: None }
+    pub fn alone(id: impl Into<String>, value: f64, unit: &'static str) -> Figure {
+        Figure { id: id.into(), value, unit, paper: None, peer: None }
     }
 
     /// Beside the source's own figure, if it has one.
@@ -75,12 +124,7 @@ impl Figure {
 
     /// Beside a rival of the same run.
     pub fn peer(self, name: impl Into<String>, value: f64) -> Figure {
-        self.beside(Peer { name: name.into(), value })
-    }
-
-    /// Beside a rival of the same run, if there is one.
-    pub fn beside(self, peer: impl Into<Option<Peer>>) -> Figure {
-        Figure { peer: peer.into(), ..self }
+        Figure { peer: Some(Peer { name: name.into(), value }), ..self }
     }
 }
 
@@ -171,6 +215,31 @@ impl LabError {
 }
 
 impl Experiment {
+    /// One in real time, without rivals.
+    pub const fn real(name: &'static str, run: Measure) -> Experiment {
+        Experiment { name, summary: "", source: "", simulated: false, rivals: &[], run }
+    }
+
+    /// One in virtual time, without rivals.
+    pub const fn simulated(name: &'static str, run: Measure) -> Experiment {
+        Experiment { simulated: true, ..Experiment::real(name, run) }
+    }
+
+    /// The same, described by one sentence.
+    pub const fn about(self, summary: &'static str) -> Experiment {
+        Experiment { summary, ..self }
+    }
+
+    /// The same, which reproduces this.
+    pub const fn after(self, source: &'static str) -> Experiment {
+        Experiment { source, ..self }
+    }
+
+    /// The same, which needs these rival programs.
+    pub const fn beside(self, rivals: &'static [&'static str]) -> Experiment {
+        Experiment { rivals, ..self }
+    }
+
     /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there
     /// are a failure of the run: [`Report::complete`].
     ///
@@ -179,7 +248,7 @@ impl Experiment {
     pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
         self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
         let before = HugePages::now();
-        let (figures, absent) = match (self.run)(options, progress) {
+        let (figures, absent) = match (self.run)(&Lab::new(options, progress)) {
             Err(LabError::Absent { figures, why }) => (figures, Some(why)),
             measured => (measured?, None),
         };
@@ -217,7 +286,7 @@ mod tests {
         source: "a test",
         simulated: true,
         rivals: &[],
-        run: |_, _| {
+        run: |_| {
             let figures = vec![Figure::alone("own", 2.0, "times")];
             Err(LabError::Absent { figures, why: "no rival; install it".to_string() })
         },
@@ -237,10 +306,10 @@ mod tests {
 
     #[test]
     fn a_report_with_all_figures_is_complete_and_a_failure_is_no_report() {
-        let whole = Experiment { run: |_, _| Ok(Vec::new()), ..HALF };
+        let whole = Experiment { run: |_| Ok(Vec::new()), ..HALF };
         let report = whole.report(&options(), &mut |_| {}).unwrap();
         assert!(report.complete().is_ok() && serde_json::to_value(&report).unwrap().get("absent").is_none());
-        let failed = Experiment { run: |_, _| Err(LabError::Data("broken".to_string())), ..HALF };
+        let failed = Experiment { run: |_| Err(LabError::Data("broken".to_string())), ..HALF };
         assert_eq!(failed.report(&options(), &mut |_| {}).unwrap_err().to_string(), "broken");
     }
 }

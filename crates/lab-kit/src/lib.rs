@@ -2,14 +2,12 @@
 //!
 //! Invariant: reports no figure that the run did not measure.
 //!
-//! Reading order: [`experiment`] (what an experiment is and reports), [`evaluation`] (several, several times),
-//! [`machine`],
-//! [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians and ratios), [`cpu_time`], [`scratch`],
-//! [`bound`] (programs that end with this one), [`cgroup`]; then servers: [`serving`] (on a thread), [`serve_process`]
-//! (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].
+//! Reading order: [`experiment`] (what an experiment is, is given and reports), [`evaluation`] (several, several
+//! times), [`machine`], [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians, ratios and
+//! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]; then servers:
+//! [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].
 
 #![forbid(unsafe_code)]
-#![allow(unreachable_pub, reason = "experiments are moving to tables")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -32,5 +30,5 @@ pub mod timing;
 pub mod volume_load;
 
 pub use evaluation::{Evaluated, Evaluation, Spread, evaluate};
-pub use experiment::{Experiment, Figure, LabError, Options, Peer, Report};
+pub use experiment::{Experiment, Figure, Lab, LabError, Options, Peer, Report};
 pub use rig::Rig;

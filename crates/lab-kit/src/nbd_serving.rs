@@ -1,9 +1,7 @@
 //! NBD servers side by side: a rival's program, and ours on a thread of its own; both are loaded by fio's own client.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use esker_front_nbd::listen::listen;
 use esker_front_nbd::{Config, Export, Server};
@@ -11,12 +9,10 @@ use esker_rt::Rt;
 use esker_rt::net::Address;
 use esker_rt::sync::race;
 
+use crate::bound::{BEGUN_WITHIN, Bound, connect};
 use crate::experiment::LabError;
 use crate::serving::{Serving, Stop};
 use crate::{peer, rig};
-
-/// A server that does not listen by then has failed.
-const START_MAX: Duration = Duration::from_secs(10);
 
 /// What tells fio to use the export of `bytes` at `socket`.
 pub fn export(socket: &Path, bytes: u64) -> [String; 3] {
@@ -26,7 +22,7 @@ pub fn export(socket: &Path, bytes: u64) -> [String; 3] {
 
 /// A rival's server; killed when dropped.
 pub struct Rival {
-    child: Child,
+    program: Bound,
     /// Where it listens.
     pub socket: PathBuf,
 }
@@ -41,9 +37,8 @@ impl Rival {
         let _gone = std::fs::remove_file(&socket);
         // It complains of each look whether it listens already.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|e| peer::fault(program, e))?;
-        let rival = Rival { child, socket };
-        wait_for(&rival.socket).map_err(|what| peer::fault(program, what))?;
+        let mut rival = Rival { program: Bound::spawn(program.to_string(), command)?, socket };
+        rival.program.connect(&rival.socket, BEGUN_WITHIN)?;
         Ok(rival)
     }
 
@@ -52,21 +47,13 @@ impl Rival {
     /// # Errors
     /// [`LabError::Rival`].
     pub fn end(mut self) -> Result<(), LabError> {
-        peer::output("kill", &["-TERM".to_string(), self.child.id().to_string()])?;
-        self.child.wait().map(drop).map_err(|e| peer::fault("a rival's server", e))
+        peer::output("kill", &["-TERM", &self.program.pid().to_string()])?;
+        self.program.child().wait().map(drop).map_err(|e| peer::fault("a rival's server", e))
     }
 }
 
-impl Drop for Rival {
-    fn drop(&mut self) {
-        // Ended already is fine.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
-
-/// Our server of device `vol` of a stack, at `socket`. Before it listens, layer `vm` is asked for what `words` say, if
-/// any.
+/// Our server of device `vol` of a stack, at `socket`. Before it listens, layer `vm` is asked for what `words` say,
+/// if any.
 ///
 /// # Errors
 /// [`LabError::Rival`] if it does not listen.
@@ -75,7 +62,7 @@ pub fn ours(seed: u64, text: String, vol: &'static str, socket: &Path, words: &[
     let _gone = std::fs::remove_file(socket);
     let (address, words) = (Address::Unix(socket.to_path_buf()), words.iter().map(ToString::to_string).collect());
     let serving = Serving::start(seed, move |rt, stop| serve(rt, text, vol, address, words, stop));
-    wait_for(socket).map_err(|what| peer::fault("our own server", what))?;
+    connect(socket, BEGUN_WITHIN, || Ok(false)).map_err(|error| peer::fault("our own server", error))?;
     Ok(serving)
 }
 
@@ -92,16 +79,4 @@ async fn serve(rt: Rt, text: String, vol: &'static str, address: Address, words:
     race(server.serve(&listener), stop.asked(&rt)).await;
     server.stop().await;
     stack.close().await;
-}
-
-/// Waits until a server listens at `socket`.
-fn wait_for(socket: &Path) -> Result<(), String> {
-    let start = Instant::now();
-    while start.elapsed() < START_MAX {
-        if std::os::unix::net::UnixStream::connect(socket).is_ok() {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(20));
-    }
-    Err(format!("it does not listen after {} s", START_MAX.as_secs()))
 }

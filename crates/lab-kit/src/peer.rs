@@ -1,5 +1,7 @@
 //! Rival programs.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ pub fn demand(program: &str) -> Result<(), LabError> {
 ///
 /// # Errors
 /// [`LabError`] with its last words if it fails.
-pub fn output(program: &str, args: &[String]) -> Result<String, LabError> {
+pub fn output<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabError> {
     let run = Command::new(program).args(args).output().map_err(|e| fault(program, e))?;
     if !run.status.success() {
         return Err(fault(program, format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr).trim())));
@@ -41,6 +43,16 @@ pub fn fio_rate(place: &[String], options: &str, span: Duration, seed: u64, ways
     let report = fio(place, &format!("{options} {fixed}"))?;
     let rates: Option<Vec<f64>> = ways.iter().map(|way| report["jobs"][0][way]["iops"].as_f64()).collect();
     rates.map(|rates| rates.iter().sum()).ok_or_else(|| fault("fio", "no rate in its report"))
+}
+
+/// The same of random requests of 4 KiB with direct I/O, so many in flight, on the first `bytes` of a file or device.
+///
+/// # Errors
+/// As [`fio_rate`].
+pub fn fio_random(at: (&Path, u64), rw: &str, depth: u64, span: Duration, seed: u64) -> Result<f64, LabError> {
+    let place = [format!("--filename={}", at.0.display()), format!("--size={}", at.1)];
+    let options = format!("--rw={rw} --bs=4k --direct=1 --ioengine=io_uring --iodepth={depth}");
+    fio_rate(&place, &options, span, seed, &["read", "write"])
 }
 
 /// Runs one job of fio to its end, on what `place` says and with `options`, which are divided by blanks, and returns

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use esker_block::Device;
+use esker_block::{Bio, Device};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Sim, SimConfig};
-use esker_stack::{Spec, Stack};
+use esker_stack::{Export, Spec, Stack};
 
 use crate::experiment::LabError;
 
@@ -74,6 +74,36 @@ pub fn stack(rt: &Rt, spec: &Spec) -> Result<Rc<Stack>, LabError> {
 /// If there is none of that name.
 pub fn device(stack: &Rc<Stack>, name: &str) -> Rc<dyn Device> {
     Rc::new(stack.device(name).expect("the experiment's own name"))
+}
+
+/// The export or else the device `vol` of a stack.
+///
+/// # Panics
+/// If there is neither.
+pub fn vol(stack: &Rc<Stack>) -> Export {
+    stack.export("vol").or_else(|| stack.device("vol")).expect("the experiment's own name")
+}
+
+/// Sends `requests` requests to `vol`, `depth` of them at a time. `client` gets the number of a client and makes what
+/// makes its requests, which gets their numbers.
+///
+/// # Panics
+/// If a request fails.
+pub async fn send_all<M>(stack: Rc<Stack>, depth: u64, requests: u64, client: impl Fn(u64) -> M)
+where
+    M: FnMut(u64) -> Bio + 'static,
+{
+    let vol = vol(&stack);
+    let sender = |number| {
+        let (vol, mut request) = (vol.clone(), client(number));
+        async move {
+            for i in 0..requests / depth {
+                let done = vol.request(request(i)).await;
+                assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
+            }
+        }
+    };
+    clients(stack.rt(), depth, sender).await;
 }
 
 /// Runs so many clients at once, each to its end.

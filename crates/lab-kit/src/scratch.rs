@@ -23,7 +23,8 @@ pub fn folder(parent: &Path) -> Result<TempDir, LabError> {
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn random_file(path: &Path, bytes: u64, seed: u64) -> Result<(), LabError> {
-    written(path, bytes, seed).map(drop).map_err(LabError::scratch(&path))
+    let mut random = Stream::named(seed, "scratch content");
+    made(path, bytes, |chunk| random.fill(chunk)).map(drop).map_err(LabError::scratch(&path))
 }
 
 /// Makes a file of `bytes` of zeroes that were written, so that no write to it has to find space first.
@@ -39,16 +40,11 @@ pub fn zero_file(path: &Path, bytes: u64) -> Result<(), LabError> {
 /// # Errors
 /// [`LabError::Scratch`].
 pub fn zero_start(path: &Path, written: u64, bytes: u64) -> Result<(), LabError> {
-    let made = written_by(path, written, |_| {}).and_then(|file| file.set_len(bytes));
-    made.map_err(LabError::scratch(&path))
+    let file = made(path, written, |_| {}).and_then(|file| file.set_len(bytes));
+    file.map_err(LabError::scratch(&path))
 }
 
-fn written(path: &Path, bytes: u64, seed: u64) -> io::Result<File> {
-    let mut random = Stream::named(seed, "scratch content");
-    written_by(path, bytes, |chunk| random.fill(chunk))
-}
-
-fn written_by(path: &Path, bytes: u64, mut fill: impl FnMut(&mut [u8])) -> io::Result<File> {
+fn made(path: &Path, bytes: u64, mut fill: impl FnMut(&mut [u8])) -> io::Result<File> {
     let mut file = File::create_new(path)?;
     let mut chunk = vec![0; MIB as usize];
     for at in (0..bytes).step_by(MIB as usize) {

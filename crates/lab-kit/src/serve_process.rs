@@ -35,9 +35,7 @@ impl ServeProcess {
     /// # Errors
     /// If it does not start.
     pub fn start(parent: &Path, text: &str, args: &[&str]) -> Result<ServeProcess, LabError> {
-        let folder = scratch::folder(parent)?;
-        let args = [&["--log", "error"], args].concat();
-        ServeProcess::start_in(folder, text, &args, |command| command.stdout(Stdio::null()).stderr(Stdio::null()))
+        ServeProcess::start_in(scratch::folder(parent)?, &[], text, &[&["--log", "error"], args].concat(), quiet)
     }
 
     /// The same under a program that runs another one, such as a profiler: its words, in which FOLDER is the server's
@@ -46,34 +44,20 @@ impl ServeProcess {
     /// # Errors
     /// If it does not start.
     pub fn start_under(parent: &Path, runner: &[&str], text: &str) -> Result<ServeProcess, LabError> {
-        let quiet = |command: &mut Command| {
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-        };
-        ServeProcess::launch(scratch::folder(parent)?, runner, text, &["--log", "error"], SLOWED_BEGUN_WITHIN, quiet)
+        ServeProcess::start_in(scratch::folder(parent)?, runner, text, &["--log", "error"], quiet)
     }
 
-    /// The same in a folder that may hold files of the stack. `ready` says where output goes.
+    /// The same in a folder that may hold files of the stack, under a runner if there is one. `ready` says where
+    /// output goes.
     ///
     /// # Errors
     /// If it does not start.
     pub fn start_in(
         folder: TempDir,
-        text: &str,
-        args: &[&str],
-        ready: impl FnOnce(&mut Command) -> &mut Command,
-    ) -> Result<ServeProcess, LabError> {
-        ServeProcess::launch(folder, &[], text, args, BEGUN_WITHIN, |command| {
-            ready(command);
-        })
-    }
-
-    fn launch(
-        folder: TempDir,
         runner: &[&str],
         text: &str,
         args: &[&str],
-        within: Duration,
-        ready: impl FnOnce(&mut Command),
+        ready: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Result<ServeProcess, LabError> {
         let at = |name: &str| folder.path().join(name);
         let in_folder = |text: &&str| text.replace("FOLDER", &folder.path().display().to_string());
@@ -82,10 +66,10 @@ impl ServeProcess {
         let words: Vec<OsString> = runner.iter().map(|word| in_folder(word).into()).chain([own.into()]).collect();
         let mut program = Bound::start(&words[0], |command| {
             command.args(&words[1..]).arg("serve").arg(at("stack.toml")).arg("--control").arg(at("control"));
-            ready(command.args(args.iter().map(in_folder)));
-            command
+            ready(command.args(args.iter().map(in_folder)))
         })?;
-        let control = BufReader::new(program.connect_within(&at("control"), within)?);
+        let within = if runner.is_empty() { BEGUN_WITHIN } else { SLOWED_BEGUN_WITHIN };
+        let control = BufReader::new(program.connect(&at("control"), within)?);
         let mut server = ServeProcess { program, control, folder };
         // Commands are taken when all else that belongs to the start is done.
         server.ask(&json!({ "do": "hello" }))?;
@@ -147,6 +131,11 @@ impl ServeProcess {
     }
 }
 
-fn failed(error: std::io::Error) -> LabError {
+fn quiet(command: &mut Command) -> &mut Command {
+    command.stdout(Stdio::null()).stderr(Stdio::null())
+}
+
+/// What the kernel says about it.
+pub fn failed(error: std::io::Error) -> LabError {
     peer::fault(PROGRAM, error)
 }

@@ -1,7 +1,6 @@
 //! Our own servers, each on a thread of its own beside the experiment.
 
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -10,12 +9,10 @@ use std::thread::{JoinHandle, spawn};
 use esker_base::Nanos;
 use esker_front_fuse::{Attached, Export, Setup};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_stack::{Spec, Stack};
 
 use crate::experiment::LabError;
-use crate::peer;
+use crate::{peer, rig};
 
 /// Asks a server to stop.
 #[derive(Clone)]
@@ -74,17 +71,12 @@ pub fn attach(text: &str, setup: Setup, seed: u64) -> Result<(Serving, PathBuf),
 }
 
 async fn serve_attached(rt: Rt, text: String, setup: Setup, tell: Sender<Result<PathBuf, String>>, stop: Stop) {
-    let pool = Pool::default();
-    let spec = Spec::parse("the experiment's stack", &text).map_err(|error| error.to_string());
-    let built =
-        spec.and_then(|spec| Stack::build(&rt, &pool, esker_kinds::ALL, &spec).map_err(|error| error.to_string()));
-    let stack = match built {
+    let stack = match rig::stack(&rt, &rig::spec(&text)) {
         Ok(stack) => stack,
-        Err(error) => return drop(tell.send(Err(error))),
+        Err(error) => return drop(tell.send(Err(error.to_string()))),
     };
-    let device = Rc::new(stack.device("vol").expect("the experiment's own name"));
-    let exports = vec![Export { name: "vol".to_string(), device }];
-    match Attached::start(&rt, &pool, exports, &setup).await {
+    let exports = vec![Export { name: "vol".to_string(), device: rig::device(&stack, "vol") }];
+    match Attached::start(&rt, stack.pool(), exports, &setup).await {
         Err(error) => drop(tell.send(Err(error.to_string()))),
         Ok(attached) => {
             // A caller that gave up the device has stopped this too.

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::rc::Rc;
 
 use esker_block::{Bio, BioError, Buf, Device, RangeOp};
+use esker_rt::mem::Pool;
 use esker_rt::real::Reactor;
-use esker_rt::sync::join_all;
 use esker_stack::Export;
 
 use crate::experiment::LabError;
-use crate::rig;
+use crate::rig::{self, clients};
 
 /// Writes in flight.
 const DEPTH: u64 = 64;
@@ -24,6 +24,13 @@ pub fn open(reactor: &Reactor, file: &Path, bytes: u64, direct: bool, params: &s
     Ok(rig::stack(&reactor.rt(), &rig::spec(&text))?.device("vol").expect("the experiment's own name"))
 }
 
+/// A buffer that differs from all others, so that nothing below can cheat.
+pub fn numbered(pool: &Pool, len: usize, number: u64) -> Buf {
+    let mut buf = Buf::unique(pool, len);
+    buf.bytes_mut().expect("just made unique")[..8].copy_from_slice(&number.to_le_bytes());
+    buf
+}
+
 /// Writes `len` bytes at each of `count` places, many at once.
 ///
 /// # Errors
@@ -35,20 +42,16 @@ pub async fn write_all(
     place: impl Fn(u64) -> u64 + 'static,
 ) -> Result<(), BioError> {
     let place = Rc::new(place);
-    let writers = (0..DEPTH).map(|writer| {
+    let writer = |writer| {
         let (vol, place) = (vol.clone(), place.clone());
-        let rt = vol.stack().rt().clone();
-        rt.spawn("writer", async move {
+        async move {
             for i in (writer..count).step_by(DEPTH as usize) {
-                let mut buf = Buf::unique(vol.stack().pool(), len);
-                // Every payload differs, so that nothing below can cheat.
-                buf.bytes_mut().expect("just made unique")[..8].copy_from_slice(&i.to_le_bytes());
-                vol.submit(Bio::write(place(i), buf)).await.result?;
+                vol.submit(Bio::write(place(i), numbered(vol.stack().pool(), len, i))).await.result?;
             }
             Ok(())
-        })
-    });
-    join_all(writers.collect::<Vec<_>>()).await.into_iter().collect()
+        }
+    };
+    clients(vol.stack().rt(), DEPTH, writer).await.into_iter().collect()
 }
 
 /// Clones `len` bytes from `from` to `to`.

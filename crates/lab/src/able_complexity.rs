@@ -3,17 +3,7 @@
 
 use serde_json::Value;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, peer};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "able-complexity",
-    summary: "Code of the sample extensions on the primitives against the same by hand",
-    source: "Improving Storage with Stackable Extensions, table 5.3 (vanilla to ABLE)",
-    simulated: false,
-    rivals: &["cargo"],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 /// Figures, what they count of which extension, and the thesis' reduction in percent.
 const FIGURES: [(&str, &str, &str, Option<f64>); 15] = [
@@ -35,8 +25,8 @@ const FIGURES: [(&str, &str, &str, Option<f64>); 15] = [
     ("dedup_cyclomatic_reduction", "dedup", "cyclomatic", None),
 ];
 
-fn run(_: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let args = ["run", "--quiet", "--package", "esker-xtask", "--", "complexity", "--json"].map(String::from);
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let args = ["run", "--quiet", "--package", "esker-xtask", "--", "complexity", "--json"];
     let printed = peer::output("cargo", &args)?;
     let counts: Value =
         serde_json::from_str(&printed).map_err(|error| LabError::Data(format!("{printed}: {error}")))?;
@@ -48,7 +38,7 @@ fn run(_: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabEr
             let (vanilla, able) = (of("vanilla").ok_or_else(missing)?, of("able").ok_or_else(missing)?);
             // Where there was nothing, nothing can be saved.
             let value = if vanilla > 0.0 { (1.0 - able / vanilla) * 100.0 } else { 0.0 };
-            progress(&format!("{id}: {vanilla} -> {able}, {value:.0} %"));
+            lab.say(format!("{id}: {vanilla} -> {able}, {value:.0} %"));
             Ok(Figure::alone(id, value, "% less than by hand").paper(paper))
         })
         .collect()

@@ -30,7 +30,7 @@ const TWO: [&str; 3] = [
 ];
 
 /// A random stack: its text, and the handlers of its requests.
-pub fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {
+pub(crate) fn watched(rng: &mut Stream, seed: u64) -> Result<(Spec, Vec<Handled>), LabError> {
     let text = text(rng);
     let spec = Spec::parse("a random stack of kinds", &text).map_err(|e| LabError::Data(format!("{e}\n{text}")))?;
     let Rig { world: sim, stack } = Rig::simulated(seed, &text)?;

@@ -27,17 +27,7 @@ use esker_stack::{Handled, Spec, Stack, Watching};
 
 use crate::able_kinds;
 use crate::random_setting::{Size, setting};
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "able-predicted-vs-observed",
-    summary: "Last handlers of each volume in random running stacks, as predicted and as observed",
-    source: "Improving Storage with Stackable Extensions, section 5.3, whose rules it does not test against running stacks",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Bytes of a request, and of a device.
 const BLOCK: usize = 512;
@@ -45,33 +35,27 @@ const SIZE: &str = "1MiB";
 /// Targets of a map at most: each layer chooses by one digit of a request's number to this base.
 const BASE: u64 = 2;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let stacks = if options.quick { 2_000 } else { 50_000 };
-    let mut rng = Stream::named(options.seed, "able-predicted-vs-observed");
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let stacks = lab.scale(2_000, 50_000);
+    let mut rng = Stream::named(lab.seed, "able-predicted-vs-observed");
     let mut sum = Compared::default();
     for number in 0..stacks {
         let size =
             Size { volumes: 2 + rng.below(3) as usize, extensions: 1 + rng.below(5) as usize, fan_max: BASE as usize };
         let setting = setting(&mut rng, size);
         let order = shuffled(&mut rng, &setting);
-        let one = compare(options.seed, &setting, &order, &order)?;
+        let one = compare(lab.seed, &setting, &order, &order)?;
         if one.mismatches + one.text_mismatches > 0 {
-            progress(&format!("stack {number} differs: {}", setting.names(&order).join(" > ")));
+            lab.say(format!("stack {number} differs: {}", setting.names(&order).join(" > ")));
         }
-        sum.add(&one);
+        sum.volumes += one.volumes;
+        sum.requests += one.requests;
+        sum.mismatches += one.mismatches;
+        sum.text_mismatches += one.text_mismatches;
     }
-    progress(&format!("{} volumes, {} requests", sum.volumes, sum.requests));
-    let kind_stacks = if options.quick { 100 } else { 2_000 };
-    let (mut kind_mismatches, mut kind_answers) = (0, 0);
-    for _ in 0..kind_stacks {
-        let (spec, handled) = able_kinds::watched(&mut rng, options.seed)?;
-        kind_answers += handled.iter().filter(|h| h.end.is_none()).map(|h| h.requests).sum::<u64>();
-        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
-        if wrong > 0 {
-            progress(&format!("a stack differs from its text: {}", spec.to_line()));
-        }
-        kind_mismatches += wrong;
-    }
+    lab.say(format!("{} volumes, {} requests", sum.volumes, sum.requests));
+    let kind_stacks = lab.scale(100, 2_000);
+    let [kind_mismatches, kind_answers] = of_kinds(kind_stacks, &mut rng, lab)?;
     let figure = |id, value: u64, unit| Figure::alone(id, value as f64, unit);
     Ok(vec![
         figure("stacks", stacks, "random running stacks"),
@@ -85,21 +69,28 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     ])
 }
 
+/// Volumes of stacks of the product's layers that differ from what the texts foretell, and requests that a layer
+/// answered.
+fn of_kinds(stacks: u64, rng: &mut Stream, lab: &Lab<'_>) -> Result<[u64; 2], LabError> {
+    let (mut mismatches, mut answers) = (0, 0);
+    for _ in 0..stacks {
+        let (spec, handled) = able_kinds::watched(rng, lab.seed)?;
+        answers += handled.iter().filter(|h| h.end.is_none()).map(|h| h.requests).sum::<u64>();
+        let wrong = text_mismatches(&spec, &handled, esker_kinds::ALL)?;
+        if wrong > 0 {
+            lab.say(format!("a stack differs from its text: {}", spec.to_line()));
+        }
+        mismatches += wrong;
+    }
+    Ok([mismatches, answers])
+}
+
 #[derive(Default)]
 struct Compared {
     volumes: u64,
     requests: u64,
     mismatches: u64,
     text_mismatches: u64,
-}
-
-impl Compared {
-    fn add(&mut self, other: &Compared) {
-        self.volumes += other.volumes;
-        self.requests += other.requests;
-        self.mismatches += other.mismatches;
-        self.text_mismatches += other.text_mismatches;
-    }
 }
 
 fn shuffled(rng: &mut Stream, setting: &Setting) -> Vec<ExtId> {
@@ -343,8 +334,8 @@ mod tests {
 
     #[test]
     fn the_theory_is_right_about_running_stacks() {
-        let options = Options { quick: true, seed: 7, scratch: std::path::PathBuf::new() };
-        let figures = run(&options, &mut |_| {}).unwrap();
+        let options = esker_lab_kit::Options { quick: true, seed: 7, scratch: std::path::PathBuf::new() };
+        let figures = run(&Lab::new(&options, &mut |_| {})).unwrap();
         let value = |id: &str| figures.iter().find(|figure| figure.id == id).unwrap().value;
         assert!(value("stacks") >= 100.0 && value("requests") > 1_000.0);
         assert_eq!((value("mismatches"), value("text_mismatches")), (0.0, 0.0));

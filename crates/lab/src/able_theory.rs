@@ -15,36 +15,26 @@ use esker_compose::search::census::{census, classes};
 use esker_compose::{Built, Declaration, Problem, Setting, samples};
 
 use crate::random_setting::{Size, setting};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::seconds};
+use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "able-theory",
-    summary: "The theory of stacking against the thesis' tables, and the time to find the best order",
-    source: "Improving Storage with Stackable Extensions, figures 5.3 to 5.5 and section 5.4; the project's own bars: 1 s",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let declared = Declaration::parse("six", samples::SIX, &Built::default());
     let six = declared.map_err(|errors| LabError::Data(errors.to_string()))?.setting;
     let pairs = published::pairs().filter(|row| published::pair_words(&six, &row[..5]) == *row).count();
-    progress(&format!("{pairs} pairs are as the table says"));
+    lab.say(format!("{pairs} pairs are as the table says"));
     let classes = classes(&six, false).map_err(|why| LabError::Data(format!("{why:?}")))?;
     let lists = published::LISTS.into_iter().filter(|list| matches(&six, *list, None)).count()
         + published::LISTS_NONE_STARVED.into_iter().filter(|list| matches(&six, *list, Some(0))).count();
-    progress(&format!("{classes} classes; {lists} lists of priorities are as listed"));
-    let rounds = if options.quick { 5 } else { 50 };
-    let mut rng = Stream::named(options.seed, "able-theory");
+    lab.say(format!("{classes} classes; {lists} lists of priorities are as listed"));
+    let rounds = lab.scale(5, 50);
+    let mut rng = Stream::named(lab.seed, "able-theory");
     let (mut all, mut branch) = (0.0f64, 0.0f64);
     for _ in 0..rounds {
         all = all.max(timed(&mut rng, 8, |problem| census(problem, LOOKS_MAX).is_ok()));
         branch =
             branch.max(timed(&mut rng, 12, |problem| compose(problem, LOOKS_MAX).is_ok_and(|found| found.is_proven)));
     }
-    progress(&format!("slowest of {rounds}: all orders of 8 in {all:.3} s, the best of 12 in {branch:.3} s"));
+    lab.say(format!("slowest of {rounds}: all orders of 8 in {all:.3} s, the best of 12 in {branch:.3} s"));
     let of = |id, value: usize, paper: usize, unit| Figure::alone(id, value as f64, unit).paper(paper as f64);
     Ok(vec![
         of("pairs_matching", pairs, 30, "of 30 pairs"),
@@ -70,8 +60,7 @@ fn timed(rng: &mut Stream, extensions: usize, search: impl Fn(&Problem<'_>) -> b
     let priorities = Priorities::general(&["g0", "g1", "g2"]);
     let constraints = Constraints::default();
     let problem = Problem { setting: &setting, priorities: &priorities, constraints: &constraints };
-    let mut ended = false;
-    let took = seconds(|| ended = search(&problem));
+    let (took, ended) = timing::timed(|| search(&problem));
     assert!(ended, "a search without constraints ends with a proven order");
     took
 }

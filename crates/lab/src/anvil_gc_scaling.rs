@@ -1,6 +1,6 @@
 //! `anvil-gc-scaling`: how long it takes to move everything, against how much there is. After figure 3.9 of ANViL:
-//! sequential writes of 4 KiB, no overwrites, and then every segment is cleaned, whatever is live in it. On memory, so
-//! that nothing but the collector's own work is measured.
+//! sequential writes of 4 KiB, no overwrites, and then every segment is cleaned, whatever is live in it. On memory,
+//! so that nothing but the collector's own work is measured.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -12,48 +12,36 @@ use esker_layer_kit::Io;
 use esker_layer_logvol::segments::State;
 use esker_layer_logvol::{Config, Volume};
 use esker_rt::mem::Pool;
-use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::median};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-gc-scaling",
-    summary: "Time to clean everything against the amount of live data: the slope of both logarithms",
-    source: "ANViL, figure 3.9 (roughly linear from 128 MiB to 128 GiB); issue 6 of this project: slope 0.9 to 1.1",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 const BLOCK: u64 = 4096;
 const SEGMENT: u64 = 4 * MIB;
 /// Writers: few, so that each block of records is shared by few and no segment is as full as one of copies.
 const WRITERS: u64 = 16;
-const ROUNDS: usize = 3;
-const NAMES: [&str; 5] = ["seconds_64m", "seconds_128m", "seconds_256m", "seconds_512m", "seconds_2g"];
+const ROUNDS: u32 = 3;
+/// Live data, and the words for it.
+const SIZES: [(u64, &str); 5] =
+    [(64 * MIB, "64m"), (128 * MIB, "128m"), (256 * MIB, "256m"), (512 * MIB, "512m"), (2 * GIB, "2g")];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let all = [64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB, 2 * GIB];
-    let sizes = if options.quick { &all[..4] } else { &all };
-    let mut points = Vec::new();
-    for bytes in sizes {
-        let seconds = (0..ROUNDS).map(|_| clean_all(options, *bytes)).collect::<Result<Vec<_>, _>>()?;
-        let seconds = median(seconds);
-        progress(&format!("{} MiB in {seconds:.3} s", bytes / MIB));
-        points.push((*bytes as f64, seconds));
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (mut points, mut seconds) = (Vec::new(), Vec::new());
+    for (bytes, word) in &SIZES[..lab.scale(4, 5)] {
+        let took = timing::median_of(ROUNDS, |_| clean_all(lab, *bytes))?;
+        lab.say(format!("{} MiB in {took:.3} s", bytes / MIB));
+        points.push((*bytes as f64, took));
+        seconds.push(Figure::alone(format!("seconds_{word}"), took, "s"));
     }
-    let mut figures = vec![Figure::alone("gc_time_slope", slope(&points), "ratio")];
-    let (bytes, seconds) = points[points.len() - 1];
-    figures.push(Figure::alone("mib_per_second", bytes / MIB as f64 / seconds, "MiB/s"));
-    figures.extend(NAMES.iter().zip(&points).map(|(name, (_, seconds))| Figure::alone(name, *seconds, "s")));
-    Ok(figures)
+    let (bytes, took) = points[points.len() - 1];
+    let slope = Figure::alone("gc_time_slope", timing::exponent(&points), "ratio");
+    let rate = Figure::alone("mib_per_second", bytes / MIB as f64 / took, "MiB/s");
+    Ok([slope, rate].into_iter().chain(seconds).collect())
 }
 
 /// Seconds to move `bytes` of live data.
-fn clean_all(options: &Options, bytes: u64) -> Result<f64, LabError> {
-    let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
+fn clean_all(lab: &Lab<'_>, bytes: u64) -> Result<f64, LabError> {
+    let reactor = lab.reactor()?;
     let rt = reactor.rt();
     let seconds = reactor.block_on(async move {
         let device = Rc::new(MemoryDevice::over(&rt, Media::new(3 * bytes), BLOCK as u32, Defer::Never));
@@ -104,26 +92,4 @@ async fn fill(volume: &Rc<Volume>, io: &Io, bytes: u64) -> Result<(), BioError> 
         }
     });
     join_all(writers).await.into_iter().collect()
-}
-
-/// Slope of the line that fits both logarithms best.
-fn slope(points: &[(f64, f64)]) -> f64 {
-    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
-    let mean = |pick: fn(&(f64, f64)) -> f64| logs.iter().map(pick).sum::<f64>() / logs.len() as f64;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let (above, below) = logs.iter().fold((0.0, 0.0), |sums, point| {
-        (sums.0 + (point.0 - x) * (point.1 - y), sums.1 + (point.0 - x) * (point.0 - x))
-    });
-    above / below
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_slope_of_a_power_is_its_exponent() {
-        let points: Vec<(f64, f64)> = (1..9).map(|i| (f64::from(i), 3.0 * f64::from(i).powf(1.25))).collect();
-        assert!((slope(&points) - 1.25).abs() < 1e-9);
-    }
 }

@@ -12,23 +12,10 @@ use std::time::Instant;
 
 use esker_base::Stream;
 use esker_base::units::{GIB, MIB};
-use esker_block::{Bio, BioError, Buf, Device};
-use esker_rt::real::{Reactor, RealConfig};
-use esker_rt::sync::join_all;
+use esker_block::{Bio, BioError, Device};
 use esker_stack::Export;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, scratch, volume_load};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-gc-steady",
-    summary: "Random writes with the collector in its steady state: write amplification, balance, 99th percentile",
-    source: "ANViL, figure 3.8 (allocation and reclamation in balance); issue 6 of this project: p99 at most 5 times that \
-             without the collector",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, rig::clients, scratch, volume_load};
 
 const BLOCK: u64 = 4096;
 /// Live share of the device.
@@ -36,48 +23,46 @@ const LIVE: f64 = 0.54;
 const WRITERS: u64 = 32;
 const PARAMS: &str = "block=4096 segment=4MiB checkpoint_interval=256MiB";
 
+/// Bytes written to the log, moved, and of pages of the map; segments freed, and passes made.
+const COUNTS: [&str; 6] = ["record_bytes", "data_bytes", "moved_bytes", "map_bytes", "segments_freed", "passes"];
+
 /// What one run gave.
 struct Run {
     /// Seconds of each write, sorted.
     latencies: Vec<f64>,
     seconds: f64,
-    /// Bytes written to the log, moved, and of pages of the map, while it was measured.
-    written: f64,
-    moved: f64,
-    map: f64,
-    /// Segments freed, and passes made.
-    freed: f64,
-    passes: f64,
+    /// What [`COUNTS`] grew by while it was measured.
+    grown: [f64; COUNTS.len()],
     /// Mean of the cleaner's share while it was measured.
     share: f64,
     utilization: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (device, count) = if options.quick { (GIB, 200_000) } else { (4 * GIB, 1_000_000) };
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (device, count) = lab.scale((GIB, 200_000), (4 * GIB, 1_000_000));
     let live = (device as f64 * LIVE) as u64 / MIB * MIB;
     let warm = device / BLOCK;
-    let with = measure(options, device, live, warm, count)?;
-    progress(&format!("with: {:.0} writes per second", count as f64 / with.seconds));
-    let without = measure(options, 8 * device, live, count / 8, count)?;
-    progress(&format!("without: {:.0} writes per second", count as f64 / without.seconds));
-    let user = (count * BLOCK) as f64;
-    let taken = (with.written + with.moved) / (4.0 * MIB as f64);
+    let with = measure(lab, device, live, warm, count)?;
+    lab.say(format!("with: {:.0} writes per second", count as f64 / with.seconds));
+    let without = measure(lab, 8 * device, live, count / 8, count)?;
+    lab.say(format!("without: {:.0} writes per second", count as f64 / without.seconds));
+    let [records, data, moved, map, freed, _] = with.grown;
+    let (user, written) = ((count * BLOCK) as f64, records + data);
+    let taken = (written + moved) / (4.0 * MIB as f64);
     let (p99, p99_without) = (with.percentile(0.99), without.percentile(0.99));
-    let peer = |value: f64| Some(Peer { name: "the same writes where cleaning never begins, ms".to_string(), value });
-    let over = |a: f64, b: f64| Figure::alone("gc_write_p99_ratio", a / b, "ratio").beside(peer(b * 1e3));
+    let over = Figure::alone("gc_write_p99_ratio", p99 / p99_without, "ratio");
     Ok(vec![
-        over(p99, p99_without),
+        over.peer("the same writes where cleaning never begins, ms", p99_without * 1e3),
         Figure::alone("p99_ms", p99 * 1e3, "ms"),
         Figure::alone("p999_ms", with.percentile(0.999) * 1e3, "ms"),
         Figure::alone("slowest_ms", with.percentile(1.0) * 1e3, "ms"),
         Figure::alone("gc_write_rate_ratio", without.seconds / with.seconds, "ratio"),
-        Figure::alone("write_amplification", (with.written + with.moved + with.map) / user, "ratio"),
-        Figure::alone("write_amplification_of_copies", (user + with.moved) / user, "ratio"),
-        Figure::alone("imbalance", (taken - with.freed).abs() / taken, "ratio"),
-        Figure::alone("traffic_over_share", 2.0 * with.moved / (2.0 * with.moved + with.written) / with.share, "ratio"),
+        Figure::alone("write_amplification", (written + moved + map) / user, "ratio"),
+        Figure::alone("write_amplification_of_copies", (user + moved) / user, "ratio"),
+        Figure::alone("imbalance", (taken - freed).abs() / taken, "ratio"),
+        Figure::alone("traffic_over_share", 2.0 * moved / (2.0 * moved + written) / with.share, "ratio"),
         Figure::alone("utilization", with.utilization, "ratio"),
-        Figure::alone("gc_passes_idle", without.passes, "passes"),
+        Figure::alone("gc_passes_idle", without.grown[5], "passes"),
     ])
 }
 
@@ -88,29 +73,27 @@ impl Run {
     }
 }
 
-fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> Result<Run, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
+fn measure(lab: &Lab<'_>, device: u64, live: u64, warm: u64, count: u64) -> Result<Run, LabError> {
+    let dir = lab.folder()?;
     let file = dir.path().join("volume");
-    // Segments are taken from the front, and what is written once is live data, all overwrites and at most a third for
-    // records.
+    // Segments are taken from the front, and what is written once is live data, all overwrites and at most a third
+    // for records.
     let once = live + (warm + count) * BLOCK * 4 / 3;
     scratch::zero_start(&file, device.min(once / MIB * MIB), device)?;
+    let reactor = lab.reactor()?;
     let vol = volume_load::open(&reactor, &file, device, true, PARAMS)?;
-    let seed = options.seed;
+    let seed = lab.seed;
     let run = reactor.block_on(async move {
         volume_load::write_all(&vol, MIB as usize, live / MIB, |i| i * MIB).await?;
         overwrite(&vol, live, warm, seed).await?;
-        let names = ["record_bytes", "data_bytes", "moved_bytes", "map_bytes", "segments_freed", "passes"];
-        let look = |vol: &Export| names.map(|name| volume_load::stat(vol, name));
+        let look = |vol: &Export| COUNTS.map(|name| volume_load::stat(vol, name));
         let (before, start) = (look(&vol), Instant::now());
         let (latencies, share) = overwrite(&vol, live, count, seed + 1).await?;
         let (seconds, after) = (start.elapsed().as_secs_f64(), look(&vol));
-        let [records, data, moved, map, freed, passes] = std::array::from_fn(|i| after[i] - before[i]);
+        let grown = std::array::from_fn(|at| after[at] - before[at]);
         let utilization = volume_load::stat(&vol, "used_ratio");
-        let written = records + data;
         vol.stack().close().await;
-        Ok::<Run, BioError>(Run { latencies, seconds, written, moved, map, freed, passes, share, utilization })
+        Ok::<Run, BioError>(Run { latencies, seconds, grown, share, utilization })
     })?;
     Ok(run)
 }
@@ -119,14 +102,12 @@ fn measure(options: &Options, device: u64, live: u64, warm: u64, count: u64) -> 
 async fn overwrite(vol: &Export, live: u64, count: u64, seed: u64) -> Result<(Vec<f64>, f64), BioError> {
     let seconds = Rc::new(RefCell::new(Vec::with_capacity(count as usize)));
     let shares = Rc::new(Cell::new((0.0, 0u64)));
-    let writers = (0..WRITERS).map(|writer| {
+    let writer = |writer| {
         let (vol, seconds, shares) = (vol.clone(), seconds.clone(), shares.clone());
-        let rt = vol.stack().rt().clone();
-        rt.spawn("writer", async move {
+        async move {
             let mut rng = Stream::named(seed, &format!("writer {writer}"));
             for i in 0..count / WRITERS {
-                let mut buf = Buf::unique(vol.stack().pool(), BLOCK as usize);
-                buf.bytes_mut().expect("just made unique")[..8].copy_from_slice(&i.to_le_bytes());
+                let buf = volume_load::numbered(vol.stack().pool(), BLOCK as usize, i);
                 let start = Instant::now();
                 vol.submit(Bio::write(rng.below(live / BLOCK) * BLOCK, buf)).await.result?;
                 seconds.borrow_mut().push(start.elapsed().as_secs_f64());
@@ -136,9 +117,9 @@ async fn overwrite(vol: &Export, live: u64, count: u64, seed: u64) -> Result<(Ve
                 }
             }
             Ok(())
-        })
-    });
-    join_all(writers.collect::<Vec<_>>()).await.into_iter().collect::<Result<(), BioError>>()?;
+        }
+    };
+    clients(vol.stack().rt(), WRITERS, writer).await.into_iter().collect::<Result<(), BioError>>()?;
     let mut seconds = seconds.take();
     seconds.sort_by(f64::total_cmp);
     let (sum, number) = shares.get();

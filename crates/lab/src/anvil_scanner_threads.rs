@@ -15,44 +15,27 @@ use esker_base::Stream;
 use esker_layer_logvol::collect::sweep::{Sharing, Visit, sweep};
 use esker_layer_logvol::map::{Extent, Fanout, Map, Snapshot};
 use esker_rt::Rt;
-use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sim::{Sim, SimConfig};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::median};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "anvil-scanner-threads",
-    summary: "Mappings scanned per second with 1 and 2 scanners; efficiency with 12 and 64 in virtual time",
-    source: "ANViL, figure 3.10 (near-linear up to 12 threads); issue 6 of this project: 2 scanners 1.8 times as fast as 1, 0.9 of \
-             the ideal with 12",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, timing::medians_of};
 
 /// That of pages of 4 KiB.
 const FANOUT: Fanout = Fanout { leaf: 169, inner: 254 };
 /// Extents of the segment: 128 MiB in pieces of 32 KiB, as in the source.
 const EXTENTS: u64 = 4096;
-const ROUNDS: usize = 7;
+const ROUNDS: u32 = 7;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let snapshots = if options.quick { 1_000 } else { 8_000 };
-    let map = cloned(snapshots);
-    progress(&format!("{} mappings", map.mappings()));
-    let mut one = Vec::new();
-    let mut ratios = Vec::new();
-    for _ in 0..ROUNDS {
-        let seconds = (real(options, &map, 1)?, real(options, &map, 2)?);
-        one.push(seconds.0);
-        ratios.push(seconds.0 / seconds.1);
-    }
-    let alone = median(one);
-    let skewed = skewed(options.seed, map.mappings());
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let map = cloned(lab.scale(1_000, 8_000));
+    lab.say(format!("{} mappings", map.mappings()));
+    let [alone, speedup] = medians_of(ROUNDS, |_| {
+        let (alone, both) = (real(lab, &map, 1)?, real(lab, &map, 2)?);
+        Ok([alone, alone / both])
+    })?;
+    let skewed = skewed(lab.seed, map.mappings());
     let even = |map: &Snapshot, scanners: usize| efficiency(map, Sharing::even(map, scanners));
     Ok(vec![
-        Figure::alone("speedup_2", median(ratios), "ratio"),
+        Figure::alone("speedup_2", speedup, "ratio"),
         Figure::alone("mappings_per_second_1", map.mappings() as f64 / alone, "mappings/s"),
         Figure::alone("ns_per_mapping", alone * 1e9 / map.mappings() as f64, "ns"),
         Figure::alone("simulated_efficiency_2", even(&map, 2), "ratio"),
@@ -116,8 +99,8 @@ async fn pass(rt: &Rt, map: &Snapshot, sharing: Sharing) {
 }
 
 /// Seconds of one pass on this machine.
-fn real(options: &Options, map: &Snapshot, scanners: usize) -> Result<f64, LabError> {
-    let reactor = Reactor::new(RealConfig::seeded(options.seed))?;
+fn real(lab: &Lab<'_>, map: &Snapshot, scanners: usize) -> Result<f64, LabError> {
+    let reactor = lab.reactor()?;
     let (rt, map) = (reactor.rt(), map.clone());
     Ok(reactor.block_on(async move {
         let start = Instant::now();

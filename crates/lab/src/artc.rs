@@ -3,10 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::etrace::{self, Limits};
-use esker_trace_calls::{Platform, Snapshot, Trace};
+use esker_trace_calls::{
+    Action, Call, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread, ThreadId, Trace, Word,
+};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
@@ -20,16 +22,16 @@ use esker_lab_kit::{LabError, peer};
 
 use mounted::Mounted;
 
-pub mod leveldb;
-pub mod mounted;
-pub mod readers;
-pub mod suite;
+pub(crate) mod leveldb;
+pub(crate) mod mounted;
+pub(crate) mod readers;
+pub(crate) mod suite;
 
 /// Room for all records of an experiment.
 const RING_BYTES: u32 = 256 << 20;
 
 /// How an experiment records: `roots` are taken before the program runs.
-pub fn recording(method: Method, roots: Vec<PathBuf>) -> Settings {
+pub(crate) fn recording(method: Method, roots: Vec<PathBuf>) -> Settings {
     let (stop, ready) = Default::default();
     Settings { method, roots, anonymise: None, ring_bytes: RING_BYTES, gate: Gate::Shell, stop, ready }
 }
@@ -38,7 +40,7 @@ pub fn recording(method: Method, roots: Vec<PathBuf>) -> Settings {
 ///
 /// # Errors
 /// What the recorder says, or that it lost calls.
-pub fn recorded(words: Vec<String>, method: Method, roots: Vec<PathBuf>) -> Result<Trace, LabError> {
+pub(crate) fn recorded(words: Vec<String>, method: Method, roots: Vec<PathBuf>) -> Result<Trace, LabError> {
     let target = Target::Program(words.into_iter().map(Into::into).collect());
     let mut bytes = Vec::new();
     let done = record(&target, &recording(method, roots), &mut bytes)
@@ -50,18 +52,23 @@ pub fn recorded(words: Vec<String>, method: Method, roots: Vec<PathBuf>) -> Resu
 }
 
 /// The order that the rules give.
-pub fn root() -> Order {
+pub(crate) fn root() -> Order {
     Order::Root(Rules::default())
 }
 
 /// The same, and a thread begins after the call that made it: for predictions. Else its first call would come as late
 /// as where it was recorded, whatever its maker had to wait for there.
-pub fn prediction() -> Order {
+pub(crate) fn prediction() -> Order {
     Order::Root(Rules::default() | Rules::THREAD_STAGE)
 }
 
+/// The modes that experiments with readers compare.
+pub(crate) fn modes() -> [(&'static str, Order); 3] {
+    [("root", root()), ("temporal", Order::Temporal), ("single", Order::Single)]
+}
+
 /// The same order, but where calls that only look at a file or descriptor have none among each other.
-pub fn with_rw(order: Order) -> Order {
+pub(crate) fn with_rw(order: Order) -> Order {
     match order {
         Order::Root(rules) => Order::Root((rules | Rules::FILE_RW | Rules::FD_RW) - Rules::FILE_SEQ - Rules::FD_SEQ),
         others => others,
@@ -72,13 +79,49 @@ pub fn with_rw(order: Order) -> Order {
 ///
 /// # Errors
 /// A trace that contradicts itself.
-pub fn compiled(trace: Trace) -> Result<Program, LabError> {
+pub(crate) fn compiled(trace: Trace) -> Result<Program, LabError> {
     compile(trace, &mut |_| {}).map_err(LabError::data)
+}
+
+/// A trace of one process and its threads, without an action.
+pub(crate) fn begun(threads: u32, name: &str) -> Trace {
+    let mut trace = Trace::new(Platform::Linux, "experiment");
+    trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
+    let thread = |tid| Thread { tid: tid + 1, process: ProcessId(0), parent: None, name: Word::from(name) };
+    trace.threads = (0..threads).map(thread).collect();
+    trace
+}
+
+/// A call that a thread makes within a time.
+pub(crate) fn action(thread: u32, [enter, leave]: [u64; 2], call: Call, result: i64) -> Action {
+    let (thread, outcome) = (ThreadId(thread), Outcome::Done(result));
+    Action { thread, enter: Time(enter), leave: Time(leave), call, outcome }
+}
+
+/// A program on one target: a recording, and the middle time of its runs.
+pub(crate) struct Source {
+    /// The recording.
+    pub program: Program,
+    /// Nanoseconds.
+    pub elapsed_ns: f64,
+}
+
+impl Source {
+    /// The time in whole milliseconds.
+    pub(crate) fn ms(&self) -> u64 {
+        (self.elapsed_ns / 1e6) as u64
+    }
+
+    /// The relative error of a replay that took so long here, where the program itself was measured; too long if
+    /// positive.
+    pub(crate) fn error(&self, elapsed_ns: f64) -> f64 {
+        (elapsed_ns - self.elapsed_ns) / self.elapsed_ns
+    }
 }
 
 /// How a program is replayed.
 #[derive(Clone, Copy)]
-pub struct How {
+pub(crate) struct How {
     /// The order.
     pub order: Order,
     /// The speed.
@@ -96,8 +139,13 @@ pub struct How {
 }
 
 impl How {
+    /// At the speed at which it was recorded.
+    pub(crate) fn paced(order: Order, seed: u64) -> How {
+        How::plain(order, Speed::Scaled(1.0), seed)
+    }
+
     /// Once, durably, on the tree put right.
-    pub fn plain(order: Order, speed: Speed, seed: u64) -> How {
+    pub(crate) fn plain(order: Order, speed: Speed, seed: u64) -> How {
         let patience = Nanos::secs(30);
         How { order, speed, init: InitMode::Delta, fsync: FsyncMeans::Durable, repeat: 1, patience, seed }
     }
@@ -107,28 +155,12 @@ impl How {
 ///
 /// # Errors
 /// What kept it from being replayed.
-pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabError> {
-    let kernel = KernelOptions {
-        fsync: how.fsync,
-        exchange: ExchangeBy::Link,
-        platform: Platform::Linux,
-        keep_modes: false,
-        seed: how.seed,
-    };
-    let options = RunOptions {
-        order: how.order,
-        speed: how.speed,
-        init: InitOptions {
-            mode: how.init,
-            force: false,
-            keep_modes: false,
-            max_bytes: None,
-            drop_caches: false,
-            seed: how.seed,
-        },
-        replay: ReplayOptions { kernel, patience: how.patience },
-        repeat: how.repeat,
-    };
+pub(crate) fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabError> {
+    let How { order, speed, fsync, repeat, patience, seed, .. } = how;
+    let (exchange, platform) = (ExchangeBy::Link, Platform::Linux);
+    let kernel = KernelOptions { fsync, exchange, platform, keep_modes: false, seed };
+    let replay = ReplayOptions { kernel, patience };
+    let options = RunOptions { order, speed, init: init_options(how.init, seed), replay, repeat };
     let reactor = Reactor::new(RealConfig::seeded(how.seed))?;
     let job = ReplayInput { name: "experiment".to_string(), program: program.clone() };
     let reports = run(vec![job], dir, options, &reactor, &mut |_| {});
@@ -140,10 +172,21 @@ pub fn replayed(program: &Program, dir: &Path, how: How) -> Result<Report, LabEr
 ///
 /// # Errors
 /// What the kernel says.
-pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
-    let options = InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed };
-    let made = initialise(dir, snapshot, options, &mut |_| {});
-    made.map(drop).map_err(LabError::data)
+pub(crate) fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> Result<(), LabError> {
+    initialise(dir, snapshot, init_options(mode, seed), &mut |_| {}).map(drop).map_err(LabError::data)
+}
+
+fn init_options(mode: InitMode, seed: u64) -> InitOptions {
+    InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed }
+}
+
+/// Makes the tree of a snapshot on a new file system, where a replay finds it.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn afresh(on: &Mounted, snapshot: &Snapshot, seed: u64) -> Result<(), LabError> {
+    on.renew()?;
+    laid_out(&on.run_dir(), snapshot, InitMode::Full, seed)
 }
 
 /// Replays on a new file system that has forgotten what its files hold, as a program found it that was run there first.
@@ -151,9 +194,8 @@ pub fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u64) -> R
 ///
 /// # Errors
 /// As [`replayed`], and what the kernel refuses.
-pub fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report, LabError> {
-    on.renew()?;
-    laid_out(&on.run_dir(), program.snapshot(), InitMode::Full, how.seed)?;
+pub(crate) fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report, LabError> {
+    afresh(on, program.snapshot(), how.seed)?;
     on.forget()?;
     replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
 }

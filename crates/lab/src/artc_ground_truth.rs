@@ -9,28 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use esker_base::{Stream, Time};
+use esker_base::Stream;
 use esker_trace_calls::words::{OpenFlags, ResolveFlags};
-use esker_trace_calls::{
-    Action, At, Call, Entry, EntryKind, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId,
-    Trace,
-};
+use esker_trace_calls::{At, Call, Entry, EntryKind, Fd, Object, PathBytes, Trace};
 use esker_trace_order::model::compile;
 use esker_trace_order::model::resource::{Resource, ResourceKind, Role, Touch};
 use esker_trace_order::rules::schedule::for_each;
 use esker_trace_order::rules::{Order, Outline, Rules};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-ground-truth",
-    summary: "Precision and recall of the inferred order on programs whose order is known",
-    source: "thesis on hardware-driven evolution, section 2.6 (never measured there)",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use crate::artc::{action, begun};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const THREADS: usize = 6;
 /// Rounds of a program: in each, every pair of neighbours does one thing together.
@@ -54,33 +42,33 @@ struct Program {
     signals: u64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let programs = if options.quick { 5 } else { 50 };
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let programs = lab.scale(5, 50);
     let usual = Rules::default();
     let plain = |rules| Counting { rules, sync: false };
     let cases = [
-        ("precision", "recall", plain(usual)),
-        ("precision_with_sync", "recall_with_sync", Counting { rules: usual | Rules::SYNC_SEQ, sync: true }),
-        ("precision_no_file_seq", "recall_no_file_seq", plain(usual - Rules::FILE_SEQ)),
-        ("precision_no_path", "recall_no_path", plain(usual - Rules::PATH_STAGE - Rules::PATH_NAME)),
-        ("precision_no_path_negative", "recall_no_path_negative", plain(usual - Rules::PATH_NEGATIVE)),
-        ("precision_no_fd", "recall_no_fd", plain(usual - Rules::FD_STAGE - Rules::FD_SEQ)),
-        ("precision_program_seq", "recall_program_seq", plain(usual | Rules::PROGRAM_SEQ)),
+        ("", plain(usual)),
+        ("_with_sync", Counting { rules: usual | Rules::SYNC_SEQ, sync: true }),
+        ("_no_file_seq", plain(usual - Rules::FILE_SEQ)),
+        ("_no_path", plain(usual - Rules::PATH_STAGE - Rules::PATH_NAME)),
+        ("_no_path_negative", plain(usual - Rules::PATH_NEGATIVE)),
+        ("_no_fd", plain(usual - Rules::FD_STAGE - Rules::FD_SEQ)),
+        ("_program_seq", plain(usual | Rules::PROGRAM_SEQ)),
     ];
     let mut sums = [Pairs::default(); 7];
     for number in 0..programs {
-        let mut stream = Stream::named(options.seed + number, "ground truth");
+        let mut stream = Stream::named(lab.seed + number, "ground truth");
         let made = played(&Program::random(&mut stream), &mut stream)?;
-        for (sum, (_, _, counting)) in sums.iter_mut().zip(&cases) {
+        for (sum, (_, counting)) in sums.iter_mut().zip(&cases) {
             sum.add(made.count(counting));
         }
     }
-    progress(&format!("{programs} programs, {} true pairs of actions", sums[0].real));
+    lab.say(format!("{programs} programs, {} true pairs of actions", sums[0].real));
     let mut figures = Vec::new();
-    for (sum, (precision, recall, counting)) in sums.iter().zip(&cases) {
-        progress(&format!("{}: precision {:.3}, recall {:.3}", counting.rules, sum.precision(), sum.recall()));
-        figures.push(Figure::alone(precision, sum.precision(), "of inferred pairs"));
-        figures.push(Figure::alone(recall, sum.recall(), "of true pairs"));
+    for (sum, (case, counting)) in sums.iter().zip(&cases) {
+        lab.say(format!("{}: precision {:.3}, recall {:.3}", counting.rules, sum.precision(), sum.recall()));
+        figures.push(Figure::alone(format!("precision{case}"), sum.precision(), "of inferred pairs"));
+        figures.push(Figure::alone(format!("recall{case}"), sum.recall(), "of true pairs"));
     }
     Ok(figures)
 }
@@ -130,10 +118,15 @@ impl Program {
         Fd(number)
     }
 
-    fn write_file(&mut self, thread: usize, path: &str) {
-        let fd = self.open(thread, path, OpenFlags::WRITE | OpenFlags::O_CREAT);
-        self.call(thread, Call::Write { fd, len: 4096, parts: 0 }, 4096);
+    /// Opens a file, makes a call on it that moves so many bytes, and closes it.
+    fn use_file(&mut self, thread: usize, path: &str, flags: OpenFlags, call: fn(Fd, u64) -> Call, bytes: u64) {
+        let fd = self.open(thread, path, flags);
+        self.call(thread, call(fd, bytes), bytes as i64);
         self.call(thread, Call::Close { fd }, 0);
+    }
+
+    fn write_file(&mut self, thread: usize, path: &str) {
+        self.use_file(thread, path, OpenFlags::WRITE | OpenFlags::O_CREAT, write, 4096);
     }
 
     /// Waits for a signal of its own: the order of the two holds in every run.
@@ -147,9 +140,7 @@ impl Program {
     fn hand_over(&mut self, from: usize, to: usize, path: &str) {
         self.write_file(from, path);
         self.signal(from, to);
-        let fd = self.open(to, path, OpenFlags::READ);
-        self.call(to, Call::Read { fd, len: 4096, parts: 0 }, 4096);
-        self.call(to, Call::Close { fd }, 0);
+        self.use_file(to, path, OpenFlags::READ, read, 4096);
         self.call(to, Call::Unlink { at: At::cwd(path) }, 0);
     }
 
@@ -162,18 +153,15 @@ impl Program {
 
     /// Lines of a log: a lock keeps them apart, in whichever order.
     fn append_to_log(&mut self, thread: usize) {
-        let fd = self.open(thread, "/shared/log", OpenFlags::WRITE | OpenFlags::O_CREAT | OpenFlags::O_APPEND);
-        self.call(thread, Call::Write { fd, len: 80, parts: 0 }, 80);
-        self.call(thread, Call::Close { fd }, 0);
+        let flags = OpenFlags::WRITE | OpenFlags::O_CREAT | OpenFlags::O_APPEND;
+        self.use_file(thread, "/shared/log", flags, write, 80);
     }
 
     /// A file that others read too, by chance.
     fn read_shared(&mut self, thread: usize, stream: &mut Stream) {
         let (path, _) = self.files[stream.below(self.files.len() as u64) as usize].clone();
         self.call(thread, Call::Stat { file: Object::Path { at: At::cwd(&path), follow: true }, seen: None }, 0);
-        let fd = self.open(thread, &path, OpenFlags::READ);
-        self.call(thread, Call::Read { fd, len: 4096, parts: 0 }, 4096);
-        self.call(thread, Call::Close { fd }, 0);
+        self.use_file(thread, &path, OpenFlags::READ, read, 4096);
     }
 
     /// A temporary file of its own, in a folder of all.
@@ -186,9 +174,7 @@ impl Program {
     fn meet(&mut self) {
         for from in 0..THREADS {
             for to in (0..THREADS).filter(|to| *to != from) {
-                self.signals += 1;
-                self.threads[from].push(Does::Signal(self.signals));
-                self.threads[to].push(Does::Await(self.signals));
+                self.signal(from, to);
             }
         }
         // Waiting must come behind all telling, or none could begin.
@@ -206,22 +192,23 @@ impl Program {
     }
 }
 
+fn read(fd: Fd, len: u64) -> Call {
+    Call::Read { fd, len, parts: 0 }
+}
+
+fn write(fd: Fd, len: u64) -> Call {
+    Call::Write { fd, len, parts: 0 }
+}
+
 /// A run: its compiled form, and what is true.
 struct Made {
     outline: Outline,
-    /// True edges between actions: from the last one before a signal to the first one after its wait.
-    real: Vec<(u32, u32)>,
-    /// Signals beside actions: as records of synchronisation.
-    sync: BTreeMap<u32, Vec<(u64, Role)>>,
+    run: SimulatedRun,
 }
 
 /// Plays a program on simulated threads whose calls take random times.
 fn played(program: &Program, stream: &mut Stream) -> Result<Made, LabError> {
-    let mut trace = Trace::new(Platform::Linux, "ground truth");
-    trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0 });
-    for tid in 0..THREADS as u32 {
-        trace.threads.push(Thread { tid, process: ProcessId(0), parent: None, name: Default::default() });
-    }
+    let mut trace = begun(THREADS as u32, "");
     for folder in ["/story", "/shared"] {
         trace.snapshot.entries.insert(PathBytes::from(folder), Entry::plain(EntryKind::Directory));
     }
@@ -234,12 +221,14 @@ fn played(program: &Program, stream: &mut Stream) -> Result<Made, LabError> {
     if compiled.about().repairs.contradictions() > 0 {
         return Err(LabError::Data(format!("the made program contradicts itself: {:?}", compiled.about().repairs)));
     }
-    Ok(Made { outline: compiled.outline().clone(), real: run.real, sync: run.sync })
+    Ok(Made { outline: compiled.outline().clone(), run })
 }
 
 #[derive(Default)]
 struct SimulatedRun {
+    /// True edges between actions: from the last one before a signal to the first one after its wait.
     real: Vec<(u32, u32)>,
+    /// Signals beside actions: as records of synchronisation.
     sync: BTreeMap<u32, Vec<(u64, Role)>>,
     /// When each signal was told, and after which action.
     told: BTreeMap<u64, (u64, Option<u32>)>,
@@ -278,9 +267,7 @@ impl SimulatedRun {
                         self.real.extend(self.told[&signal].1.map(|from| (from, id)));
                         self.sync.entry(id).or_default().push((signal, Role::Use));
                     }
-                    let (enter, leave) = (Time(enter), Time(free[thread]));
-                    let (thread_id, outcome) = (ThreadId(thread as u32), Outcome::Done(*result));
-                    trace.actions.push(Action { thread: thread_id, enter, leave, call: call.clone(), outcome });
+                    trace.actions.push(action(thread as u32, [enter, free[thread]], call.clone(), *result));
                     last[thread] = Some(id);
                 }
             }
@@ -326,7 +313,7 @@ impl Made {
         for_each(&outline, Order::Root(counting.rules), |to, candidates| {
             inferred.extend(candidates.iter().filter(|one| one.kept).map(|one| (one.edge.from, to)));
         });
-        let (real, inferred) = (closure(&outline, &self.real), closure(&outline, &inferred));
+        let (real, inferred) = (closure(&outline, &self.run.real), closure(&outline, &inferred));
         let thread = |id: usize| outline.instants()[id].thread;
         let mut pairs = Pairs::default();
         for to in 0..outline.len() {
@@ -344,7 +331,7 @@ impl Made {
     fn with_sync(&self) -> Outline {
         let mut resources = self.outline.resources().to_vec();
         let mut known: BTreeMap<u64, u32> = BTreeMap::new();
-        for (signal, _) in self.sync.values().flatten() {
+        for (signal, _) in self.run.sync.values().flatten() {
             known.entry(*signal).or_insert_with(|| {
                 let kind = ResourceKind::Sync;
                 resources.push(Resource { kind, key: *signal, generation: 1, previous: None });
@@ -355,7 +342,7 @@ impl Made {
         let mut touches = Vec::new();
         for (id, instant) in self.outline.instants().iter().enumerate() {
             self.outline.touches(id as u32, &mut touches);
-            let signals = self.sync.get(&(id as u32)).into_iter().flatten();
+            let signals = self.run.sync.get(&(id as u32)).into_iter().flatten();
             touches.extend(signals.map(|(signal, role)| Touch { resource: known[signal], role: *role }));
             outline.push(*instant, &touches);
         }

@@ -8,67 +8,41 @@
 //! instead of 7 x 7.
 
 use esker_trace_order::rules::Order;
-use esker_trace_replay::{Report, Speed};
+use esker_trace_replay::Report;
 
-use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
-use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
-use crate::artc::{How, prediction, replayed_cold, with_rw};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch, timing};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-leveldb",
-    summary: "Errors of replays of LevelDB across file systems and modelled devices, by mode",
-    source: "thesis on hardware-driven evolution, section 2.5.3, figures 2.10 to 2.12",
-    simulated: false,
-    rivals: &[PYTHON, "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"],
-    run,
-};
+use crate::artc::leveldb::{LevelDb, Load, Task};
+use crate::artc::mounted::{FileSystem, ModelDevice, Mounted};
+use crate::artc::{How, Source, prediction, replayed_cold, with_rw};
+use esker_lab_kit::timing::{self, mean, worst};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Where LevelDB runs.
 struct Place {
     name: &'static str,
     system: FileSystem,
-    device: Device,
-}
-
-#[derive(Clone, Copy)]
-enum Device {
-    Disk,
-    Striped,
-    Flash,
+    device: ModelDevice,
 }
 
 const PLACES: [Place; 7] = [
-    Place { name: "ext4-disk", system: FileSystem::Ext4, device: Device::Disk },
-    Place { name: "xfs-striped", system: FileSystem::Xfs, device: Device::Striped },
-    Place { name: "btrfs-flash", system: FileSystem::Btrfs, device: Device::Flash },
-    Place { name: "ext3-disk", system: FileSystem::Ext3, device: Device::Disk },
-    Place { name: "xfs-disk", system: FileSystem::Xfs, device: Device::Disk },
-    Place { name: "btrfs-disk", system: FileSystem::Btrfs, device: Device::Disk },
-    Place { name: "ext4-flash", system: FileSystem::Ext4, device: Device::Flash },
+    Place { name: "ext4-disk", system: FileSystem::Ext4, device: ModelDevice::Disk },
+    Place { name: "xfs-striped", system: FileSystem::Xfs, device: ModelDevice::Striped },
+    Place { name: "btrfs-flash", system: FileSystem::Btrfs, device: ModelDevice::Flash },
+    Place { name: "ext3-disk", system: FileSystem::Ext3, device: ModelDevice::Disk },
+    Place { name: "xfs-disk", system: FileSystem::Xfs, device: ModelDevice::Disk },
+    Place { name: "btrfs-disk", system: FileSystem::Btrfs, device: ModelDevice::Disk },
+    Place { name: "ext4-flash", system: FileSystem::Ext4, device: ModelDevice::Flash },
 ];
 /// How many of them the short form has.
 const QUICK: usize = 3;
 
-const LOAD: Load = Load { threads: 8, reads: 500, writes: 100, runs: 3, seed: 0 };
-const QUICK_LOAD: Load = Load { threads: 8, reads: 80, writes: 10, runs: 3, seed: 0 };
-/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the source's
-/// 98 replays of each mode, each several times as long as the short form's.
+const LOAD: Load = Load { threads: 8, reads: 500, writes: 100, runs: 3 };
+const QUICK_LOAD: Load = Load { threads: 8, reads: 80, writes: 10, runs: 3 };
+/// Replays of a pair and mode, of which the middle one counts; of two it is their mean. The long form has the
+/// source's 98 replays of each mode, each several times as long as the short form's.
 const REPLAYS: u32 = 1;
 const QUICK_REPLAYS: u32 = 2;
 
 const TASKS: [Task; 2] = [Task::ReadRandom, Task::FillSync];
-
-impl Device {
-    fn text(self) -> String {
-        match self {
-            Device::Disk => format!("vol = {DISK}"),
-            Device::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
-            Device::Flash => format!("vol = {FLASH}"),
-        }
-    }
-}
 
 /// One pair of places, played in one mode.
 struct Row {
@@ -100,32 +74,30 @@ impl Row {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let (places, load) = if options.quick { (&PLACES[..QUICK], QUICK_LOAD) } else { (&PLACES[..], LOAD) };
-    let leveldb = LevelDb::new(dir.path(), Load { seed: options.seed, ..load })?;
-    let mount = |place: &Place| Mounted::new(place.name, place.system, &place.device.text(), dir.path(), options.seed);
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (places, load) = lab.scale((&PLACES[..QUICK], QUICK_LOAD), (&PLACES[..], LOAD));
+    let leveldb = LevelDb::new(lab, load)?;
+    let mount = |place: &Place| Mounted::new(lab, place.system, &place.device.text());
     let mounted = places.iter().map(mount).collect::<Result<Vec<_>, _>>()?;
     let mut rows = Vec::new();
     for task in TASKS {
         let mut originals = Vec::new();
         for (place, on) in places.iter().zip(&mounted) {
             let original = leveldb.original(task, on)?;
-            progress(&format!("{} on {}: {} ms", task.name(), place.name, ms(original.elapsed_ns)));
+            lab.say(format!("{} on {}: {} ms", task.name(), place.name, original.ms()));
             originals.push(original);
         }
-        let mut played = unplayed(task, &originals, options);
-        for round in 1..=replays(options) {
+        let mut played = unplayed(task, &originals, lab);
+        for round in 1..=lab.scale(QUICK_REPLAYS, REPLAYS) {
             for row in &mut played {
-                let how = How::plain(row.order, Speed::Scaled(1.0), options.seed);
+                let how = How::paced(row.order, lab.seed);
                 row.played(&replayed_cold(&originals[row.from].program, &mounted[row.at], how)?);
-                let (pair, error) =
-                    (format!("{} to {}", places[row.from].name, places[row.at].name), row.error() * 100.0);
+                let (from, to, error) = (places[row.from].name, places[row.at].name, row.error() * 100.0);
                 let (task, mode, failures) = (task.name(), row.mode, row.failures);
-                progress(&format!("{round}: {task}, {pair}: {mode} {error:+.1} %, {failures} failures"));
+                lab.say(format!("{round}: {task}, {from} to {to}: {mode} {error:+.1} %, {failures} failures"));
             }
             // A run that is cut off has told something.
-            progress(&format!("{round}: {}, mean errors: {}", task.name(), means(&played, options)));
+            lab.say(format!("{round}: {}, mean errors: {}", task.name(), means(&played, lab)));
         }
         rows.extend(played);
     }
@@ -133,12 +105,12 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 /// All pairs in all modes. Those of a pair come one after the other, on a machine that is as busy for all of them.
-fn unplayed(task: Task, originals: &[Original], options: &Options) -> Vec<Row> {
+fn unplayed(task: Task, originals: &[Source], lab: &Lab<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, target) in originals.iter().enumerate() {
         for from in 0..originals.len() {
             let original_ns = target.elapsed_ns;
-            rows.extend(orders(options).into_iter().map(|(mode, order)| {
+            rows.extend(orders(lab).into_iter().map(|(mode, order)| {
                 let times = Vec::new();
                 Row { task, mode, order, from, at, times, original_ns, failures: 0, stated: None }
             }));
@@ -147,29 +119,17 @@ fn unplayed(task: Task, originals: &[Original], options: &Options) -> Vec<Row> {
     rows
 }
 
-fn ms(ns: f64) -> u64 {
-    (ns / 1e6) as u64
-}
-
-fn replays(options: &Options) -> u32 {
-    if options.quick { QUICK_REPLAYS } else { REPLAYS }
-}
-
-fn orders(options: &Options) -> Vec<(&'static str, Order)> {
+fn orders(lab: &Lab<'_>) -> Vec<(&'static str, Order)> {
     let orders = [prediction(), with_rw(prediction()), Order::Temporal, Order::Single, Order::Unconstrained];
-    let all = MODES.iter().map(|(mode, ..)| *mode).zip(orders);
-    all.take(if options.quick { 3 } else { 5 }).collect()
+    let all = MODES.iter().map(|(mode, _)| *mode).zip(orders);
+    all.take(lab.scale(3, 5)).collect()
 }
 
 /// Mean errors by mode, for people.
-fn means(rows: &[Row], options: &Options) -> String {
-    let modes = orders(options).into_iter();
+fn means(rows: &[Row], lab: &Lab<'_>) -> String {
+    let modes = orders(lab).into_iter();
     let told = modes.map(|(mode, _)| format!("{mode} {:.1} %", mean(&errors(rows, mode, None)) * 100.0));
     told.collect::<Vec<_>>().join(", ")
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Without their signs.
@@ -187,32 +147,15 @@ fn share<'a>(rows: impl Iterator<Item = &'a Row>, is_so: impl Fn(&Row) -> bool) 
     mean(&so)
 }
 
-/// Names of the figures of a mode: mean, median, worst decile and worst of its errors, their means of reads and durable
-/// writes, and how many predictions of reads are too long.
-type Ids = [&'static str; 7];
-
-macro_rules! ids {
-    ($mode:literal) => {
-        [
-            concat!($mode, "_mean_error"),
-            concat!($mode, "_median_error"),
-            concat!($mode, "_decile_error"),
-            concat!($mode, "_worst_error"),
-            concat!($mode, "_readrandom_error"),
-            concat!($mode, "_fillsync_error"),
-            concat!($mode, "_readrandom_too_long"),
-        ]
-    };
-}
-
-/// Modes with their figures, and the source's mean and median.
-const MODES: [(&str, Ids, Option<f64>, Option<f64>); 5] = [
-    ("root", ids!("root"), Some(0.106), Some(0.076)),
-    ("root_rw", ids!("root_rw"), None, None),
-    ("temporal", ids!("temporal"), Some(0.213), Some(0.191)),
-    ("single", ids!("single"), Some(0.435), None),
-    ("unconstrained", ids!("unconstrained"), None, None),
+/// Modes, and the source's mean and median.
+const MODES: [(&str, [Option<f64>; 2]); 5] = [
+    ("root", [Some(0.106), Some(0.076)]),
+    ("root_rw", [None, None]),
+    ("temporal", [Some(0.213), Some(0.191)]),
+    ("single", [Some(0.435), None]),
+    ("unconstrained", [None, None]),
 ];
+
 /// The error that all modes should be within for durable writes.
 const FILLSYNC_ERROR: f64 = 0.15;
 
@@ -232,33 +175,31 @@ fn figures(rows: &[Row], places: usize) -> Vec<Figure> {
         Figure::alone("root_rw_within_stated_error", stated("root_rw"), "share of predictions"),
         Figure::alone("fillsync_within_15_percent", fillsync, "share of predictions in all modes"),
     ];
-    for (mode, ids, paper_mean, paper_median) in MODES {
-        figures.extend(of_mode(rows, mode, ids, [paper_mean, paper_median]));
+    for (mode, papers) in MODES {
+        figures.extend(of_mode(rows, mode, papers));
     }
     figures
 }
 
-/// None of a mode that was not played.
-fn of_mode(rows: &[Row], mode: &str, ids: Ids, [paper_mean, paper_median]: [Option<f64>; 2]) -> Vec<Figure> {
+/// Mean, median, worst decile and worst of a mode's errors, their means of reads and durable writes, and how many
+/// predictions of reads are too long. None of a mode that was not played.
+fn of_mode(rows: &[Row], mode: &str, [paper_mean, paper_median]: [Option<f64>; 2]) -> Vec<Figure> {
     let errors = |task| errors(rows, mode, task);
     let all = errors(None);
     if all.is_empty() {
         return Vec::new();
     }
     let too_long = share(of(rows, mode, Some(Task::ReadRandom)), |row| row.error() > 0.0);
-    let worst = all.iter().copied().fold(0.0, f64::max);
-    let [by_reads, by_writes] = TASKS.map(|task| mean(&errors(Some(task))));
     let values = [
-        (mean(&all), paper_mean),
-        (timing::median(all.clone()), paper_median),
-        (timing::at_share(all, 0.9), None),
-        (worst, None),
-        (by_reads, None),
-        (by_writes, None),
-        (too_long, None),
+        ("mean_error", mean(&all), paper_mean),
+        ("median_error", timing::median(all.clone()), paper_median),
+        ("decile_error", timing::at_share(all.clone(), 0.9), None),
+        ("worst_error", worst(&all), None),
+        ("readrandom_error", mean(&errors(Some(Task::ReadRandom))), None),
+        ("fillsync_error", mean(&errors(Some(Task::FillSync))), None),
+        ("readrandom_too_long", too_long, None),
     ];
-    let figure = |(id, (value, paper))| Figure::alone(id, value, "share").paper(paper);
-    ids.into_iter().zip(values).map(figure).collect()
+    values.map(|(what, value, paper)| Figure::alone(format!("{mode}_{what}"), value, "share").paper(paper)).into()
 }
 
 #[cfg(test)]

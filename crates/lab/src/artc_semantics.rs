@@ -1,8 +1,7 @@
 //! `artc-semantics`: how many calls come out otherwise than traced, in each mode of replay, on the generated patterns
 //! of Apple's desktop programs and on the recorded traces that the project has. `root_rw` has readers and writers in
-//! place of the sequential rules. As fast as possible, caches as they are: the
-//! largest count of the repetitions, as the source has it. `--quick` plays each trace once, and less of what is
-//! generated.
+//! place of the sequential rules. As fast as possible, caches as they are: the largest count of the repetitions, as
+//! the source has it. `--quick` plays each trace once, and less of what is generated.
 
 use esker_base::Nanos;
 use esker_trace_calls::generate::{Shape, apple_desktop};
@@ -12,22 +11,18 @@ use esker_trace_replay::report::{Mismatch, Mismatches};
 use esker_trace_replay::{InitMode, Speed};
 
 use crate::artc::{How, compiled, replayed, root, suite, with_rw};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-semantics",
-    summary: "Calls that a replay has come out otherwise, by mode, on many traces",
-    source: "thesis on hardware-driven evolution, section 2.5.1, figure 2.7",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Repetitions, as in the source; the short form has one.
 const REPEAT: u32 = 5;
-/// In the order in which they are played.
-const MODES: [&str; 5] = ["unconstrained", "temporal", "single", "root", "root_rw"];
+/// In the order in which they are played, with the source's failures.
+const MODES: [(&str, Option<f64>); 5] = [
+    ("unconstrained", Some(1_405_249.0)),
+    ("temporal", Some(64.0)),
+    ("single", Some(64.0)),
+    ("root", Some(68.0)),
+    ("root_rw", None),
+];
 /// Without an order, readers of pipes may wait for what was written to others, until nothing has happened for so long.
 const PATIENCE: Nanos = Nanos::secs(2);
 
@@ -43,17 +38,19 @@ impl Row {
         self.failures[mode].count
     }
 
+    fn by_mode(&self) -> impl Iterator<Item = (&'static str, &Mismatches)> {
+        MODES.iter().map(|(mode, _)| *mode).zip(&self.failures)
+    }
+
     /// The calls that failed in one of the modes that keep an order and not in another, as far as reports list them.
     fn apart(&self) -> Vec<String> {
-        let ordered: Vec<_> = MODES.into_iter().zip(&self.failures).skip(1).collect();
+        let ordered: Vec<_> = self.by_mode().skip(1).collect();
         let has = |mismatches: &Mismatches, action| mismatches.listed.iter().any(|one| one.action == action);
         let everywhere = |action| ordered.iter().all(|(_, mismatches)| has(mismatches, action));
         let text = |mode: &str, one: &Mismatch| {
             let Mismatch { action, thread, call, expected, actual } = one;
-            format!(
-                "{}, not in all orders, in {mode}: action {action} of {thread}: {call}: expected {expected}, got {actual}",
-                self.name
-            )
+            let (name, at) = (&self.name, format!("action {action} of {thread}: {call}"));
+            format!("{name}, not in all orders, in {mode}: {at}: expected {expected}, got {actual}")
         };
         let of = |(mode, mismatches): &(&str, &Mismatches)| {
             let alone = mismatches.listed.iter().filter(|one| !everywhere(one.action));
@@ -63,39 +60,39 @@ impl Row {
     }
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mut rows = Vec::new();
-    for (name, program) in programs(options)? {
-        let row = measure(&name, &program, options)?;
-        let by_mode = MODES.into_iter().zip(&row.failures).map(|(mode, failures)| format!("{mode} {}", failures.count));
-        progress(&format!("{}: {} calls, {}", row.name, row.calls, by_mode.collect::<Vec<_>>().join(", ")));
-        row.apart().iter().for_each(|line| progress(line));
+    for (name, program) in programs(lab)? {
+        let row = measure(&name, &program, lab)?;
+        let by_mode = row.by_mode().map(|(mode, failures)| format!("{mode} {}", failures.count));
+        lab.say(format!("{}: {} calls, {}", row.name, row.calls, by_mode.collect::<Vec<_>>().join(", ")));
+        row.apart().iter().for_each(|line| lab.say(line));
         rows.push(row);
     }
     let sum = |mode: usize| rows.iter().map(|row| row.count(mode)).sum::<u64>() as f64;
     let apart = rows.iter().map(|row| row.count(3).abs_diff(row.count(1))).max().unwrap_or(0);
     let share = |row: &Row| row.count(0) as f64 / row.calls.max(1) as f64;
-    Ok(vec![
+    let mut figures = vec![
         Figure::alone("traces", rows.len() as f64, "traces"),
         Figure::alone("root_minus_temporal_failures", apart as f64, "calls, largest of all traces").paper(4.0),
-        Figure::alone("unconstrained_failures", sum(0), "calls").paper(1_405_249.0),
-        Figure::alone("temporal_failures", sum(1), "calls").paper(64.0),
-        Figure::alone("single_failures", sum(2), "calls").paper(64.0),
-        Figure::alone("root_failures", sum(3), "calls").paper(68.0),
-        Figure::alone("root_rw_failures", sum(4), "calls"),
-        Figure::alone("unconstrained_worst_share", rows.iter().map(share).fold(0.0, f64::max), "share").paper(0.531),
-    ])
+    ];
+    let failures = MODES.iter().enumerate();
+    figures.extend(
+        failures.map(|(at, (mode, paper))| Figure::alone(format!("{mode}_failures"), sum(at), "calls").paper(*paper)),
+    );
+    let worst = rows.iter().map(share).fold(0.0, f64::max);
+    figures.push(Figure::alone("unconstrained_worst_share", worst, "share").paper(0.531));
+    Ok(figures)
 }
 
-fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabError> {
-    let repeat = if options.quick { 1 } else { REPEAT };
+fn measure(name: &str, program: &Program, lab: &Lab<'_>) -> Result<Row, LabError> {
+    let repeat = lab.scale(1, REPEAT);
     let mut row = Row { name: name.to_string(), calls: 0, failures: Default::default() };
     let orders = [Order::Unconstrained, Order::Temporal, Order::Single, root(), with_rw(root())];
     for (at, order) in orders.into_iter().enumerate() {
-        let how =
-            How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, options.seed) };
+        let how = How { init: InitMode::Full, repeat, patience: PATIENCE, ..How::plain(order, Speed::Afap, lab.seed) };
         // Of its own: a call that was given up in an earlier order may still make a file.
-        let dir = scratch::folder(&options.scratch)?;
+        let dir = lab.folder()?;
         let report = replayed(program, dir.path(), how)?;
         row.calls = row.calls.max(report.mismatches.compared);
         row.failures[at] = report.mismatches;
@@ -104,18 +101,15 @@ fn measure(name: &str, program: &Program, options: &Options) -> Result<Row, LabE
 }
 
 /// Generated traces, and recorded ones in the order of their names.
-fn programs(options: &Options) -> Result<Vec<(String, Program)>, LabError> {
+fn programs(lab: &Lab<'_>) -> Result<Vec<(String, Program)>, LabError> {
     let shapes: &[(u32, u32)] =
-        if options.quick { &[(4, 40), (8, 120)] } else { &[(2, 40), (4, 200), (8, 400), (16, 800)] };
+        if lab.quick { &[(4, 40), (8, 120)] } else { &[(2, 40), (4, 200), (8, 400), (16, 800)] };
     let mut programs = Vec::new();
     for (number, (threads, scripts)) in shapes.iter().enumerate() {
-        let shape = Shape { seed: options.seed + number as u64, threads: *threads, scripts: *scripts };
+        let shape = Shape { seed: lab.seed + number as u64, threads: *threads, scripts: *scripts };
         programs.push((format!("apple, {threads} threads"), compiled(apple_desktop(shape))?));
     }
-    for path in suite::recordings() {
-        programs.push(suite::read(&path)?);
-    }
-    Ok(programs)
+    programs.into_iter().map(Ok).chain(suite::programs(None)).collect()
 }
 
 #[cfg(test)]

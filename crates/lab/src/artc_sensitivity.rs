@@ -7,49 +7,30 @@ use esker_trace_order::compiled::Program;
 use esker_trace_order::rules::{Order, Rules};
 use esker_trace_replay::Speed;
 
-use crate::artc::leveldb::{LevelDb, Load, Original, PYTHON, Task};
-use crate::artc::mounted::{DISK, FLASH, FileSystem, Mounted};
+use crate::artc::leveldb::{LevelDb, Load, Task};
+use crate::artc::mounted::{ModelDevice, Mounted};
 use crate::artc::{How, compiled, prediction, replayed, replayed_cold, suite};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, scratch};
+use esker_lab_kit::{Figure, Lab, LabError};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-sensitivity",
-    summary: "What replays lose without each of the rules: calls that come out otherwise, and errors of time",
-    source: "specification of program traces, item 56",
-    simulated: false,
-    rivals: &[PYTHON, "mkfs.ext4"],
-    run,
-};
-
-/// The rules of predictions that can be switched off, and the names of their figures.
-const RULES: [(&str, &str, &str); 7] = [
-    ("thread_stage", "failures_without_thread_stage", "error_without_thread_stage"),
-    ("file_seq", "failures_without_file_seq", "error_without_file_seq"),
-    ("path_stage+", "failures_without_path_stage", "error_without_path_stage"),
-    ("fd_stage", "failures_without_fd_stage", "error_without_fd_stage"),
-    ("fd_seq", "failures_without_fd_seq", "error_without_fd_seq"),
-    ("aio_stage", "failures_without_aio_stage", "error_without_aio_stage"),
-    ("path_negative", "failures_without_path_negative", "error_without_path_negative"),
-];
+/// The rules of predictions that can be switched off.
+const RULES: [&str; 7] =
+    ["thread_stage", "file_seq", "path_stage+", "fd_stage", "fd_seq", "aio_stage", "path_negative"];
 
 /// Recordings of the short form.
 const QUICK: [&str; 4] = ["git-checkout", "leveldb-fillsync", "node-files", "sqlite-wal"];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let load =
-        Load { threads: 4, reads: if options.quick { 250 } else { 1000 }, writes: 0, runs: 3, seed: options.seed };
-    let leveldb = LevelDb::new(dir.path(), load)?;
-    let mount = |name, text| Mounted::new(name, FileSystem::Ext4, &format!("vol = {text}"), dir.path(), options.seed);
-    let (disk, flash) = (mount("disk", DISK)?, mount("flash", FLASH)?);
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let load = Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 3 };
+    let leveldb = LevelDb::new(lab, load)?;
+    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
     let source = leveldb.original(Task::ReadRandom, &disk)?;
     let target = leveldb.original(Task::ReadRandom, &flash)?;
-    let programs = programs(options)?;
-    let mut measure = |what: &str, order: Order| -> Result<(f64, f64), LabError> {
-        let error = error(&source, &target, &flash, order, options)?;
-        let failures = failures(&programs, order, options)? as f64;
-        progress(&format!("{what}: {failures} failures, error of time {:.1} %", error * 100.0));
+    let programs = programs(lab)?;
+    let measure = |what: &str, order: Order| -> Result<(f64, f64), LabError> {
+        let report = replayed_cold(&source.program, &flash, How::paced(order, lab.seed))?;
+        let error = target.error(report.elapsed_ns as f64).abs();
+        let failures = failures(&programs, order, lab)? as f64;
+        lab.say(format!("{what}: {failures} failures, error of time {:.1} %", error * 100.0));
         Ok((failures, error))
     };
     let (failures, error) = measure("all rules", prediction())?;
@@ -58,41 +39,28 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         Figure::alone("replay_failures", failures, "calls, with all rules"),
         Figure::alone("relative_error", error, "share, with all rules"),
     ];
-    for (rule, failures_id, error_id) in RULES {
+    for rule in RULES {
         let rules = (Rules::default() | Rules::THREAD_STAGE).without(rule).expect("each of them may be off");
         let (failures, error) = measure(rule, Order::Root(rules))?;
-        figures.push(Figure::alone(failures_id, failures, "calls"));
-        figures.push(Figure::alone(error_id, error, "share"));
+        let word = rule.trim_end_matches('+');
+        figures.push(Figure::alone(format!("failures_without_{word}"), failures, "calls"));
+        figures.push(Figure::alone(format!("error_without_{word}"), error, "share"));
     }
     Ok(figures)
 }
 
-/// How far off the time is that a replay takes on the target.
-fn error(source: &Original, target: &Original, on: &Mounted, order: Order, options: &Options) -> Result<f64, LabError> {
-    let how = How::plain(order, Speed::Scaled(1.0), options.seed);
-    let report = replayed_cold(&source.program, on, how)?;
-    Ok((report.elapsed_ns as f64 - target.elapsed_ns).abs() / target.elapsed_ns)
-}
-
-fn failures(programs: &[Program], order: Order, options: &Options) -> Result<u64, LabError> {
+fn failures(programs: &[Program], order: Order, lab: &Lab<'_>) -> Result<u64, LabError> {
     let mut all = 0;
     for program in programs {
-        let dir = scratch::folder(&options.scratch)?;
-        let report = replayed(program, dir.path(), How::plain(order, Speed::Afap, options.seed))?;
+        let report = replayed(program, lab.folder()?.path(), How::plain(order, Speed::Afap, lab.seed))?;
         all += report.mismatches.count;
     }
     Ok(all)
 }
 
 /// A generated trace, and recorded ones.
-fn programs(options: &Options) -> Result<Vec<Program>, LabError> {
-    let shape = Shape { seed: options.seed, threads: 8, scripts: if options.quick { 120 } else { 400 } };
-    let mut programs = vec![compiled(apple_desktop(shape))?];
-    for path in suite::recordings() {
-        let (name, program) = suite::read(&path)?;
-        if !options.quick || QUICK.contains(&name.as_str()) {
-            programs.push(program);
-        }
-    }
-    Ok(programs)
+fn programs(lab: &Lab<'_>) -> Result<Vec<Program>, LabError> {
+    let shape = Shape { seed: lab.seed, threads: 8, scripts: lab.scale(120, 400) };
+    let recorded = suite::programs(lab.quick.then_some(&QUICK)).map(|program| Ok(program?.1));
+    [compiled(apple_desktop(shape))].into_iter().chain(recorded).collect()
 }

@@ -1,27 +1,16 @@
 //! `artc-slices`: two threads that read a file each from its beginning on, on one modelled disk under the scheduler
 //! BFQ. With long slices one thread reads on while the other one waits; with short ones the disk goes from file to
-//! file. What was traced with each is replayed with each; an order that keeps the source's turns keeps its seeks, too.
-//! `--quick` has fewer reads.
+//! file. What was traced with each is replayed with each; an order that keeps the source's turns keeps its seeks,
+//! too. `--quick` has fewer reads.
 
 use std::path::{Path, PathBuf};
 
-use esker_trace_order::rules::Order;
-use esker_trace_replay::{InitMode, Speed};
+use esker_trace_order::compiled::Program;
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use crate::artc::readers::{Readers, Source, Way, replays};
-use crate::artc::{How, replayed, root};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, scratch};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "artc-slices",
-    summary: "Errors of replays between long and short slices of an I/O scheduler, by mode",
-    source: "thesis on hardware-driven evolution, section 2.5.2, figures 2.8 and 2.9",
-    simulated: false,
-    rivals: &["mkfs.ext4"],
-    run,
-};
+use crate::artc::readers::{Crossed, Readers, Way};
+use crate::artc::{How, Source, replayed};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 /// A quick disk that reads ahead for one stream at a time: a read of another stream in between pays the seek.
 const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us seek_full=3200us \
@@ -55,43 +44,23 @@ fn write_setting(file: &Path, value: &str) -> Result<(), LabError> {
     std::fs::write(file, value).map_err(|error| peer::fault("BFQ", format!("{}: {error}", file.display())))
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let mounted = Mounted::new("disk", FileSystem::Ext4, &format!("vol = {DISK}"), dir.path(), options.seed)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let mounted = Mounted::new(lab, FileSystem::Ext4, &format!("vol = {DISK}"))?;
     let scheduler = Scheduler::of(mounted.device())?;
-    let reads = if options.quick { 600 } else { 3000 };
-    let bytes = 64 << 20;
-    let readers = Readers { threads: 2, reads, bytes, way: Way::InOrder, seed: options.seed };
+    let reads = lab.scale(600, 3000);
+    let readers = Readers { threads: 2, reads, bytes: 64 << 20, way: Way::InOrder, seed: lab.seed };
     readers.prepare(&mounted.run_dir())?;
-    let settings = [("long", LONG), ("short", SHORT)];
-    let mut sources = Vec::new();
-    for (name, setting) in settings {
-        scheduler.set(setting)?;
-        let source = Source::of(|| readers.run(&mounted.run_dir()))?;
-        progress(&format!("original with {name} slices: {} ms", source.ms()));
-        sources.push(source);
-    }
-    let [long, short] = [&sources[0], &sources[1]];
-    let mut figures =
-        vec![Figure::alone("short_over_long", short.elapsed_ns / long.elapsed_ns, "ratio of the program's own times")];
-    for ((name, setting), (from, to), ids) in [
-        (settings[1], (long, short), ["long_to_short_root_error", "long_to_short_temporal", "long_to_short_single"]),
-        (settings[0], (short, long), ["short_to_long_root_error", "short_to_long_temporal", "short_to_long_single"]),
-    ] {
-        scheduler.set(setting)?;
-        for (order, id) in [root(), Order::Temporal, Order::Single].into_iter().zip(ids) {
-            let how = How { init: InitMode::None, ..How::plain(order, Speed::Scaled(1.0), options.seed) };
-            let elapsed_ns = replays(|| replayed(&from.program, &mounted.run_dir(), how))?;
-            let error = (elapsed_ns - to.elapsed_ns) / to.elapsed_ns;
-            progress(&format!("to {name} slices: {} {:+.1} %", order.name(), error * 100.0));
-            figures.push(match order {
-                Order::Root(_) => Figure::alone(id, error.abs(), "share"),
-                // 0: as the source, 1: as the target.
-                _ => Figure::alone(id, along(elapsed_ns, from, to), "of the way from source to target"),
-            });
-        }
-    }
-    Ok(figures)
+    let crossed = Crossed {
+        names: ["long", "short"],
+        run: |_: usize| readers.run(&mounted.run_dir()),
+        replay: |_: usize, program: &Program, how: How| replayed(program, &mounted.run_dir(), how),
+        // 0: as the source, 1: as the target.
+        told: along,
+        unit: "of the way from source to target",
+    };
+    let (short_over_long, figures) = crossed.measure(lab, |at| scheduler.set([LONG, SHORT][at]))?;
+    let ratio = Figure::alone("short_over_long", short_over_long, "ratio of the program's own times");
+    Ok([ratio].into_iter().chain(figures).collect())
 }
 
 /// How far a time lies on the way from the source's to the target's.

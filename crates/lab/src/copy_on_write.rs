@@ -15,10 +15,10 @@ use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
 
 /// Bytes of the table, which is the store's first block.
-pub const TABLE: usize = 4096;
+pub(crate) const TABLE: usize = 4096;
 
 /// A device with a snapshot.
-pub struct CopyOnWrite(Rc<Inner>);
+pub(crate) struct CopyOnWrite(Rc<Inner>);
 
 struct Inner {
     pool: Pool,
@@ -36,7 +36,7 @@ struct Inner {
 
 impl CopyOnWrite {
     /// A snapshot of `origin`, just made, whose store has room for the table and all chunks.
-    pub fn new(pool: &Pool, origin: Rc<dyn Device>, store: Rc<dyn Device>, chunk: u64) -> CopyOnWrite {
+    pub(crate) fn new(pool: &Pool, origin: Rc<dyn Device>, store: Rc<dyn Device>, chunk: u64) -> CopyOnWrite {
         let (wanted, written, is_writing) = (Cell::new(0), Cell::new(0), Cell::new(false));
         let (pool, chunks, moved) = (pool.clone(), RefCell::default(), Notify::default());
         CopyOnWrite(Rc::new(Inner { pool, origin, store, chunk, chunks, moved, wanted, written, is_writing }))

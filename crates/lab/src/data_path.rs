@@ -1,56 +1,24 @@
 //! `data-path`: instructions and allocations of one request of an NBD client, on three stacks.
 //!
 //! This program serves a stack under callgrind, once with N and once with 3 N requests of fio's `nbd` engine, 4 KiB
-//! each at depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are those
-//! of the server in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
+//! each at depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are
+//! those of the server in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
 
 mod profile;
 
 use std::path::Path;
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, peer, serve_process::ServeProcess};
+use esker_lab_kit::{Figure, Lab, LabError, peer, serve_process::ServeProcess};
 use profile::Profile;
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "data-path",
-    summary: "Instructions and allocations of one NBD request of 4 KiB at depth 1, on three stacks (callgrind)",
-    source: "the project's own bars: writes of 13,200, 14,400 and 21,000 instructions and of 8, 12 and 15 allocations",
-    simulated: false,
-    rivals: &["valgrind", "fio"],
-    run,
-};
-
-/// A device behind an export, and the figures of its writes and of its reads: instructions, allocations.
-struct Case {
-    name: &'static str,
-    device: &'static str,
-    writes: [&'static str; 2],
-    reads: [&'static str; 2],
-}
+/// The name of a device behind an export, and the device.
+type Case = (&'static str, &'static str);
 
 const CASES: [Case; 3] = [
-    Case {
-        name: "memory",
-        device: "kind = \"memory\"\nsize = \"64MiB\"\n",
-        writes: ["write_instructions_memory", "write_allocations_memory"],
-        reads: ["read_instructions_memory", "read_allocations_memory"],
-    },
-    Case {
-        name: "null",
-        device: "kind = \"null\"\nsize = \"64MiB\"\nlatency = \"10us\"\n",
-        writes: ["write_instructions_null", "write_allocations_null"],
-        reads: ["read_instructions_null", "read_allocations_null"],
-    },
-    Case {
-        name: "file",
-        device: "kind = \"file\"\npath = \"FOLDER/d.img\"\nsize = \"64MiB\"\n",
-        writes: ["write_instructions_file", "write_allocations_file"],
-        reads: ["read_instructions_file", "read_allocations_file"],
-    },
+    ("memory", "kind = \"memory\"\nsize = \"64MiB\"\n"),
+    ("null", "kind = \"null\"\nsize = \"64MiB\"\nlatency = \"10us\"\n"),
+    ("file", "kind = \"file\"\npath = \"FOLDER/d.img\"\nsize = \"64MiB\"\n"),
 ];
-
-const UNITS: [&str; 2] = ["instructions a request", "allocations a request"];
 
 /// Sites with fewer allocations in a request are not told.
 const TOLD_MIN: f64 = 0.1;
@@ -67,16 +35,17 @@ const CALLGRIND: [&str; 5] = [
     "--separate-callers12=realloc",
 ];
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     demand_optimised(cfg!(debug_assertions))?;
-    let counter = Counter { options, requests: if options.quick { 1_000 } else { 10_000 } };
+    let counter = Counter { lab, requests: lab.scale(1_000, 10_000) };
     let mut figures = Vec::new();
     for case in &CASES {
-        for (way, ids) in [("write", case.writes), ("read", case.reads)] {
+        for way in ["write", "read"] {
             let cost = counter.cost(case, way)?;
-            progress(&cost.told(&format!("{way} to {}", case.name)));
-            let values = [cost.instructions, cost.allocations()];
-            figures.extend((0..ids.len()).map(|at| Figure::alone(ids[at], values[at], UNITS[at])));
+            lab.say(cost.told(&format!("{way} to {}", case.0)));
+            let figure = |what, value, unit| Figure::alone(format!("{way}_{what}_{}", case.0), value, unit);
+            figures.push(figure("instructions", cost.instructions, "instructions a request"));
+            figures.push(figure("allocations", cost.allocations(), "allocations a request"));
         }
     }
     Ok(figures)
@@ -123,12 +92,12 @@ impl Cost {
 }
 
 /// Counts requests of servers of its own.
-struct Counter<'a> {
-    options: &'a Options,
+struct Counter<'a, 'b> {
+    lab: &'a Lab<'b>,
     requests: u64,
 }
 
-impl Counter<'_> {
+impl Counter<'_, '_> {
     /// The cost of one request of this way to a device.
     fn cost(&self, case: &Case, way: &str) -> Result<Cost, LabError> {
         let [few, many] = [self.requests, 3 * self.requests];
@@ -137,12 +106,10 @@ impl Counter<'_> {
 
     /// The whole profile of a server that answers so many requests.
     fn profile(&self, case: &Case, way: &str, requests: u64) -> Result<Profile, LabError> {
-        let text = format!(
-            "[device.vol]\n{}[[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"unix:FOLDER/nbd\"\n",
-            case.device
-        );
-        let mut server = ServeProcess::start_under(&self.options.scratch, &CALLGRIND, &text)?;
-        load(&server.at("nbd"), way, requests, self.options.seed)?;
+        let export = "[[export]]\nname = \"vol\"\ndevice = \"vol\"\nnbd = \"unix:FOLDER/nbd\"\n";
+        let text = format!("[device.vol]\n{}{export}", case.1);
+        let mut server = ServeProcess::start_under(self.lab.scratch, &CALLGRIND, &text)?;
+        load(&server.at("nbd"), way, requests, self.lab.seed)?;
         server.stop()?;
         let fault = |what: String| peer::fault("callgrind", what);
         let told = std::fs::read_to_string(server.at("profile")).map_err(|error| fault(error.to_string()))?;
@@ -195,8 +162,8 @@ mod tests {
     #[test]
     fn the_stacks_are_sound() {
         for case in &CASES {
-            let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.device)).unwrap();
-            assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.name);
+            let spec = Spec::parse("test", &format!("[device.vol]\n{}", case.1)).unwrap();
+            assert!(spec.check(esker_kinds::ALL).is_ok(), "{}", case.0);
         }
     }
 }

@@ -17,7 +17,8 @@ use esker_dev_sim::meter::Bill;
 use esker_dev_sim::{Content, Setup};
 use esker_rt::{Sim, SimConfig};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, timing::at_share};
+use esker_lab_kit::timing::{at_share, mean, worst};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 mod phase;
 mod trace;
@@ -25,56 +26,27 @@ mod trace;
 use phase::Tracker;
 use trace::Measured;
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "device-calibration",
-    summary: "The disk model against measured disks: demerit, hit or miss, and the error of each request",
-    source: "issue 3: demerit at most 10 %, class right for 90 %, median error at most 10 % of the mean; DiskSim's own \
-             validation prints 0.268 ms for this Atlas 10K (demerit 6.9 %)",
-    simulated: true,
-    rivals: &[],
-    run,
-};
-
 /// Slack of a command from the buffer. Measured reads leave a gap from 0.2 to 0.6 ms beyond what the interface needs.
 const BUFFERED: Nanos = Nanos::micros(400);
 
 /// Power and price play no part here.
 const BILL: Bill = Bill { active_w: 0.0, idle_w: 0.0, price_usd: 0.0 };
 
-/// A measured disk: its DiskSim files, its packed trace, and the names of its figures.
+/// A measured disk: its DiskSim files and its packed trace.
 struct Drive {
     name: &'static str,
-    files: &'static [(&'static str, &'static str)],
+    files: [(&'static str, &'static str); 3],
     trace: &'static [u8],
     /// The trace's own word for hit and miss counts, which it has for reads. Elsewhere every line says hit. There a
     /// request counts as hit if its service time, measured or modelled, leaves no room for the medium.
     classed: bool,
-    ids: Ids,
-}
-
-/// Names of a drive's figures.
-struct Ids {
-    demerit: &'static str,
-    class_right: &'static str,
-    median_error: &'static str,
-    /// Of the requests that the disk served from the medium.
-    median_error_medium: &'static str,
-    mean_error: &'static str,
-    /// Of the mean, the median and the 99th percentile of all service times.
-    summaries: [&'static str; 3],
-    /// With the rotation followed, on the half of the trace that calibration did not see.
-    median_error_in_phase: &'static str,
-    median_error_medium_in_phase: &'static str,
-    rpm: &'static str,
-    agreement: &'static str,
 }
 
 macro_rules! drive {
     ($name:literal, $model:literal, $curve:literal, $classed:expr) => {
         Drive {
             name: $name,
-            files: &[
+            files: [
                 (
                     concat!($name, ".diskspecs"),
                     include_str!(concat!("../../../data/disksim/", $name, "/", $name, ".diskspecs")),
@@ -84,22 +56,6 @@ macro_rules! drive {
             ],
             trace: include_bytes!(concat!("../../../data/disksim/", $name, "/", $name, ".trace.zst")),
             classed: $classed,
-            ids: Ids {
-                demerit: concat!("demerit_", $name),
-                class_right: concat!("class_right_", $name),
-                median_error: concat!("median_error_", $name),
-                median_error_medium: concat!("median_error_medium_", $name),
-                mean_error: concat!("mean_error_", $name),
-                summaries: [
-                    concat!("mean_service_error_", $name),
-                    concat!("median_service_error_", $name),
-                    concat!("p99_service_error_", $name),
-                ],
-                median_error_in_phase: concat!("median_error_in_phase_", $name),
-                median_error_medium_in_phase: concat!("median_error_medium_in_phase_", $name),
-                rpm: concat!("rpm_", $name),
-                agreement: concat!("agreement_", $name),
-            },
         }
     };
 }
@@ -111,6 +67,14 @@ const DRIVES: [Drive; 4] = [
     drive!("hp_c2247a", "hp_c2247a_validate.model", "hp_c2247a.parv", true),
 ];
 
+impl Drive {
+    fn figure(&self, what: &str, value: f64, unit: &'static str) -> Figure {
+        Figure::alone(format!("{what}_{}", self.name), value, unit)
+    }
+}
+
+const OF_MEAN: &str = "of the measured mean";
+
 /// What the model made of a request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Modelled {
@@ -118,29 +82,28 @@ struct Modelled {
     hit: bool,
 }
 
-fn run(_: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (mut figures, mut summaries) = (Vec::new(), Vec::new());
     for drive in &DRIVES {
-        progress(drive.name);
+        lab.say(drive.name);
         let (requests, spec) = (requests(drive)?, spec(drive)?);
         let parts = spec.parts(BILL, None);
         let modelled = play(&parts, &requests, None);
         figures.extend(compare(drive, &parts, &requests, &modelled));
         let errors = summary_errors(&requests, &modelled);
-        let named = drive.ids.summaries.iter().zip(errors);
-        figures.extend(named.map(|(id, error)| Figure::alone(id, error, "of the measured value")));
+        let named = ["mean_service_error", "median_service_error", "p99_service_error"].into_iter().zip(errors);
+        figures.extend(named.map(|(what, error)| drive.figure(what, error, "of the measured value")));
         summaries.extend(errors);
         let half = requests.len() / 2;
         let (spec, agreement) = phase::calibrated(&spec, &requests[..half]);
         let parts = spec.parts(BILL, None);
         let modelled = play(&parts, &requests, Some(Tracker::new(&spec)));
-        figures.push(Figure::alone(drive.ids.agreement, agreement, "of 1 if one rotation explains all reads"));
+        figures.push(drive.figure("agreement", agreement, "of 1 if one rotation explains all reads"));
         figures.extend(in_phase(drive, &parts, &requests[half..], &modelled[half..]));
     }
-    let mean = summaries.iter().sum::<f64>() / summaries.len() as f64;
-    let worst = summaries.iter().copied().fold(0.0, f64::max);
-    figures.push(Figure::alone("service_mean_error", mean, "of mean, median and 99th percentile, all disks"));
-    figures.push(Figure::alone("service_worst_error", worst, "the largest of these"));
+    let unit = "of mean, median and 99th percentile, all disks";
+    figures.push(Figure::alone("service_mean_error", mean(&summaries), unit));
+    figures.push(Figure::alone("service_worst_error", worst(&summaries), "the largest of these"));
     Ok(figures)
 }
 
@@ -205,27 +168,23 @@ fn is_buffered(parts: &DiskParts, request: &Measured, service: Nanos) -> bool {
 }
 
 fn compare(drive: &Drive, parts: &DiskParts, requests: &[Measured], modelled: &[Modelled]) -> Vec<Figure> {
-    let (measured, simulated) =
-        (services(requests), modelled.iter().map(|m| m.service.as_secs_f64()).collect::<Vec<_>>());
     let errors = errors(requests, modelled);
     let pairs = requests.iter().zip(modelled);
-    let right: Vec<bool> = if drive.classed {
-        pairs.filter(|(request, _)| !request.write).map(|(request, modelled)| request.hit == modelled.hit).collect()
-    } else {
-        let buffered = |request: &Measured, service| is_buffered(parts, request, service);
-        pairs
-            .map(|(request, modelled)| buffered(request, request.service) == buffered(request, modelled.service))
-            .collect()
+    let buffered = |request: &Measured, service| is_buffered(parts, request, service);
+    let is_right = |(request, modelled): (&Measured, &Modelled)| match drive.classed {
+        true => request.hit == modelled.hit,
+        false => buffered(request, request.service) == buffered(request, modelled.service),
     };
+    let right: Vec<bool> = pairs.filter(|(request, _)| !drive.classed || !request.write).map(is_right).collect();
     let class_right = right.iter().filter(|right| **right).count() as f64 / right.len() as f64;
     let on_medium = on_medium(parts, requests, &errors);
-    let mean_error = errors.iter().sum::<f64>() / errors.len() as f64;
+    let mean_error = mean(&errors);
     vec![
-        Figure::alone(drive.ids.demerit, demerit(&measured, &simulated), "of the measured mean"),
-        Figure::alone(drive.ids.class_right, class_right, "of the requests"),
-        Figure::alone(drive.ids.median_error, median(errors), "of the measured mean"),
-        Figure::alone(drive.ids.median_error_medium, median(on_medium), "of the measured mean"),
-        Figure::alone(drive.ids.mean_error, mean_error, "of the measured mean"),
+        drive.figure("demerit", demerit(&services(requests), &modelled_services(modelled)), OF_MEAN),
+        drive.figure("class_right", class_right, "of the requests"),
+        drive.figure("median_error", median(errors), OF_MEAN),
+        drive.figure("median_error_medium", median(on_medium), OF_MEAN),
+        drive.figure("mean_error", mean_error, OF_MEAN),
     ]
 }
 
@@ -234,9 +193,9 @@ fn in_phase(drive: &Drive, parts: &DiskParts, requests: &[Measured], modelled: &
     let errors = errors(requests, modelled);
     let on_medium = median(on_medium(parts, requests, &errors));
     vec![
-        Figure::alone(drive.ids.median_error_in_phase, median(errors), "of the measured mean"),
-        Figure::alone(drive.ids.median_error_medium_in_phase, on_medium, "of the measured mean"),
-        Figure::alone(drive.ids.rpm, 60.0 / parts.geometry.turn().as_secs_f64(), "turns a minute, calibrated"),
+        drive.figure("median_error_in_phase", median(errors), OF_MEAN),
+        drive.figure("median_error_medium_in_phase", on_medium, OF_MEAN),
+        drive.figure("rpm", 60.0 / parts.geometry.turn().as_secs_f64(), "turns a minute, calibrated"),
     ]
 }
 
@@ -244,21 +203,22 @@ fn services(requests: &[Measured]) -> Vec<f64> {
     requests.iter().map(|request| request.service.as_secs_f64()).collect()
 }
 
+fn modelled_services(modelled: &[Modelled]) -> Vec<f64> {
+    modelled.iter().map(|request| request.service.as_secs_f64()).collect()
+}
+
 /// By how much each modelled service time is off, as a share of the measured mean.
 fn errors(requests: &[Measured], modelled: &[Modelled]) -> Vec<f64> {
     let measured = services(requests);
-    let mean = measured.iter().sum::<f64>() / measured.len() as f64;
-    measured.iter().zip(modelled).map(|(real, model)| (model.service.as_secs_f64() - real).abs() / mean).collect()
+    let (mean, pairs) = (mean(&measured), measured.iter().zip(modelled_services(modelled)));
+    pairs.map(|(real, model)| (model - real).abs() / mean).collect()
 }
 
 /// Relative errors of the mean, the median and the 99th percentile of all service times.
 fn summary_errors(requests: &[Measured], modelled: &[Modelled]) -> [f64; 3] {
-    let summaries = |times: Vec<f64>| {
-        let mean = times.iter().sum::<f64>() / times.len() as f64;
-        [mean, at_share(times.clone(), 0.5), at_share(times, 0.99)]
-    };
+    let summaries = |times: Vec<f64>| [mean(&times), at_share(times.clone(), 0.5), at_share(times, 0.99)];
     let measured = summaries(services(requests));
-    let simulated = summaries(modelled.iter().map(|request| request.service.as_secs_f64()).collect());
+    let simulated = summaries(modelled_services(modelled));
     std::array::from_fn(|at| (simulated[at] / measured[at] - 1.0).abs())
 }
 
@@ -282,5 +242,5 @@ fn demerit(measured: &[f64], modelled: &[f64]) -> f64 {
         values
     };
     let squares = sorted(measured).into_iter().zip(sorted(modelled)).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
-    (squares / measured.len() as f64).sqrt() / (measured.iter().sum::<f64>() / measured.len() as f64)
+    (squares / measured.len() as f64).sqrt() / mean(measured)
 }

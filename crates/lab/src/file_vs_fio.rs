@@ -9,21 +9,8 @@ use esker_base::units::MIB;
 use esker_block::{Bio, BioError, Buf};
 use esker_stack::Stack;
 
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, peer,
-    rig::{Rig, clients},
-    scratch, timing,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "file-vs-fio",
-    summary: "Random 4 KiB reads of a file device against fio's io_uring engine",
-    source: "the project's own bar: at least 0.9 of fio at the same depth",
-    simulated: false,
-    rivals: &["fio"],
-    run,
-};
+use esker_lab_kit::rig::{Rig, clients};
+use esker_lab_kit::{Figure, Lab, LabError, peer, scratch, timing};
 
 /// Bytes of the file.
 const SIZE: u64 = 256 * MIB;
@@ -31,23 +18,18 @@ const SIZE: u64 = 256 * MIB;
 const BLOCK: u64 = 4096;
 const PAIRS: u32 = 5;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
     let path = dir.path().join("data");
-    scratch::random_file(&path, SIZE, options.seed)?;
-    let span = Duration::from_secs(if options.quick { 2 } else { 10 });
+    scratch::random_file(&path, SIZE, lab.seed)?;
+    let span = Duration::from_secs(lab.scale(2, 10));
     let compare = |(id, depth): (&'static str, u64)| {
         let name = format!("fio io_uring, depth {depth}, reads per second");
-        let ours = || our_rate(&path, depth, span, options.seed);
-        timing::ratio(id, name, PAIRS, ours, || fio_rate(&path, depth, span, options.seed), progress)
+        let ours = || our_rate(&path, depth, span, lab.seed);
+        let theirs = || peer::fio_random((&path, SIZE), "randread", depth, span, lab.seed);
+        timing::ratio(id, name, PAIRS, ours, theirs, lab)
     };
     [("qd1_ratio_fio", 1), ("qd32_ratio_fio", 32)].into_iter().map(compare).collect()
-}
-
-fn fio_rate(path: &Path, depth: u64, span: Duration, seed: u64) -> Result<f64, LabError> {
-    let place = [format!("--filename={}", path.display()), format!("--size={SIZE}")];
-    let options = format!("--rw=randread --bs=4k --direct=1 --ioengine=io_uring --iodepth={depth}");
-    peer::fio_rate(&place, &options, span, seed, &["read"])
 }
 
 fn our_rate(path: &Path, depth: u64, span: Duration, seed: u64) -> Result<f64, LabError> {

@@ -1,10 +1,10 @@
 //! `growth`: how costs grow with the work.
 //!
-//! Each of the main jobs is done at several sizes. The figure is the exponent of its cost over the size: the slope of a
-//! line through the logarithms of both, by least squares. A cost is CPU time, which other programs hardly change, and
-//! of several repetitions the least one counts, so that a busy host does not decide. Nothing is subtracted; the
-//! smallest size takes some milliseconds, so that what does not grow hardly counts. 1 is linear; a job whose last half
-//! costs more than its first half for each piece is above 1.15.
+//! Each of the main jobs is done at several sizes. The figure is the exponent of its cost over the size: the slope of
+//! a line through the logarithms of both, by least squares. A cost is CPU time, which other programs hardly change,
+//! and of several repetitions the least one counts, so that a busy host does not decide. Nothing is subtracted; the
+//! smallest size takes some milliseconds, so that what does not grow hardly counts. 1 is linear; a job whose last
+//! half costs more than its first half for each piece is above 1.15.
 //!
 //! - `try_overload_cpu`, `try_overload_unaligned_cpu`: `esker try` with requests that come all at once, over their
 //!   number.
@@ -23,29 +23,14 @@ mod tried;
 use std::collections::BTreeMap;
 
 use crate::ingens::thread_cpu;
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "growth",
-    summary: "How the CPU time and memory of the main jobs grow with their size, as exponents",
-    source: "the project's own bars: an exponent of at most 1.15, of memory that must not grow at most 0.1",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
-/// What the exponents of this experiment count.
-const UNIT: &str = "exponent";
-
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let rounds = if options.quick { 3 } else { 9 };
-    let mut figures = tried::figures(options.seed, rounds, progress)?;
-    figures.extend(served::starts(&options.scratch, rounds, progress)?);
-    figures.extend(served::changes(&options.scratch, rounds, progress)?);
-    figures.extend(named::figures(options.seed, rounds, progress)?);
-    figures.push(composed::figure(rounds, progress)?);
-    Ok(figures)
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let rounds = lab.scale(3, 9);
+    let tried = tried::figures(rounds, lab)?;
+    let others = [served::starts(rounds, lab)?, served::changes(rounds, lab)?, named::figures(rounds, lab)?];
+    let composed = composed::figure(rounds, lab)?;
+    Ok(tried.into_iter().chain(others.into_iter().flatten()).chain([composed]).collect())
 }
 
 /// What a job costs at each size: the least that was seen.
@@ -53,6 +38,15 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 struct Series(BTreeMap<u64, f64>);
 
 impl Series {
+    /// The costs of a job, done so often at each size.
+    fn of(rounds: u32, sizes: &[u64], cost: impl Fn(u64) -> Result<f64, LabError>) -> Result<Series, LabError> {
+        let mut series = Series::default();
+        for size in (0..rounds).flat_map(|_| sizes) {
+            series.note(*size, cost(*size)?);
+        }
+        Ok(series)
+    }
+
     /// Notes what the job has cost once.
     fn note(&mut self, size: u64, cost: f64) {
         let least = self.0.entry(size).or_insert(cost);
@@ -64,22 +58,15 @@ impl Series {
     /// # Panics
     /// If there are fewer than two sizes, or a size or cost is not above zero.
     fn exponent(&self) -> f64 {
-        assert!(self.0.len() > 1, "a slope needs two sizes");
-        assert!(self.0.iter().all(|(size, cost)| *size > 0 && *cost > 0.0), "a logarithm needs what is above zero");
-        let points: Vec<(f64, f64)> = self.0.iter().map(|(size, cost)| ((*size as f64).ln(), cost.ln())).collect();
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
-        let (size, cost) = (mean(|point| point.0), mean(|point| point.1));
-        let products: f64 = points.iter().map(|(x, y)| (x - size) * (y - cost)).sum();
-        let squares: f64 = points.iter().map(|(x, _)| (x - size).powi(2)).sum();
-        products / squares
+        timing::exponent(&self.0.iter().map(|(size, cost)| (*size as f64, *cost)).collect::<Vec<_>>())
     }
 
-    /// The exponent as a figure; the costs are told as progress, in `unit`.
-    fn figure(&self, id: &'static str, unit: &str, progress: &mut dyn FnMut(&str)) -> Figure {
+    /// The exponent as a figure; the costs are told, in `unit`.
+    fn figure(&self, id: &'static str, unit: &str, lab: &Lab<'_>) -> Figure {
         let costs: Vec<String> = self.0.iter().map(|(size, cost)| format!("{size}: {cost:.3}")).collect();
         let exponent = self.exponent();
-        progress(&format!("{id}: {exponent:.2}, from {} {unit}", costs.join(", ")));
-        Figure::alone(id, exponent, UNIT)
+        lab.say(format!("{id}: {exponent:.2}, from {} {unit}", costs.join(", ")));
+        Figure::alone(id, exponent, "exponent")
     }
 }
 

@@ -13,22 +13,14 @@
 
 use std::collections::BTreeSet;
 
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream};
 use esker_hugepage::policy::Policy;
-use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Pid, REGION_PAGES, Region, RegionAddress, Threshold};
+use esker_hugepage::sim::{Freeing, Machine};
+use esker_hugepage::{Pid, ProcView, REGION_PAGES, Threshold};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-bloat",
-    summary: "Memory and speed of a modelled key-value store with many of its keys deleted, by promotion threshold",
-    source: "Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use crate::ingens::managed::{BASE_NS, HUGE_NS, ManagedMachine, place};
+use crate::ingens::store_figures;
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Pages of a run of two values, and objects of 64 bytes in a page.
 const RUN_PAGES: u64 = 5;
@@ -41,8 +33,6 @@ const HEADER: u64 = 2;
 const BUCKET_BYTES: u64 = 8;
 /// The project's own share, and the source's.
 const DELETED: [f64; 2] = [0.5, 0.7];
-const BASE_NS: f64 = 182.2;
-const HUGE_NS: f64 = 136.7;
 const REQUEST_NS: f64 = 1_000.0;
 
 /// What decides about huge pages.
@@ -64,86 +54,48 @@ struct Outcome {
     hits_s: f64,
 }
 
-/// The outcome of each arm.
+/// The outcome of each arm; of the policy at 90, 70 and 50 %.
 struct Outcomes {
     base: Outcome,
     greedy: Outcome,
-    at_90: Outcome,
-    at_70: Outcome,
-    at_50: Outcome,
+    at: [Outcome; 3],
 }
 
 impl Outcomes {
-    fn measure(keys: u64, deleted: f64, seed: u64, progress: &mut dyn FnMut(&str)) -> Outcomes {
-        let mut of = |arm| {
-            let outcome = measure(arm, keys, deleted, seed);
-            let (mib, gets, hits) = (outcome.bytes / 1048576.0, outcome.gets_s, outcome.hits_s);
-            progress(&format!(
-                "{:.0} % deleted, {arm:?}: {mib:.0} MiB, {gets:.0} GETs/s, {hits:.0} if all hit",
-                deleted * 100.0
-            ));
+    fn measure(keys: u64, deleted: f64, lab: &Lab<'_>) -> Outcomes {
+        let of = |arm| {
+            let outcome = measure(arm, keys, deleted, lab.seed);
+            let Outcome { bytes, gets_s, hits_s } = outcome;
+            let (percent, mib) = (deleted * 100.0, bytes / 1048576.0);
+            let speed = format!("{gets_s:.0} GETs/s, {hits_s:.0} if all hit");
+            lab.say(format!("{percent:.0} % deleted, {arm:?}: {mib:.0} MiB, {speed}"));
             outcome
         };
-        Outcomes {
-            base: of(Arm::Base),
-            greedy: of(Arm::Greedy),
-            at_90: of(Arm::Ingens(90)),
-            at_70: of(Arm::Ingens(70)),
-            at_50: of(Arm::Ingens(50)),
-        }
+        Outcomes { base: of(Arm::Base), greedy: of(Arm::Greedy), at: [90, 70, 50].map(|at| of(Arm::Ingens(at))) }
     }
 
-    fn over(&self, one: Outcome) -> f64 {
+    fn over(&self, one: &Outcome) -> f64 {
         one.bytes / self.base.bytes - 1.0
     }
 
-    fn gain(&self, one: Outcome) -> f64 {
-        (one.gets_s - self.base.gets_s) / (self.greedy.gets_s - self.base.gets_s)
+    fn gain(&self, one: &Outcome, speed: fn(&Outcome) -> f64) -> f64 {
+        (speed(one) - speed(&self.base)) / (speed(&self.greedy) - speed(&self.base))
     }
 
-    fn gain_of_hits(&self, one: Outcome) -> f64 {
-        (one.hits_s - self.base.hits_s) / (self.greedy.hits_s - self.base.hits_s)
+    fn figures(&self, is_source: bool) -> Vec<Figure> {
+        let [at_90, at_70, at_50] = self.at.map(|one| [self.over(&one), self.gain(&one, |one| one.gets_s)]);
+        let greedy = [self.over(&self.greedy), self.greedy.gets_s / self.base.gets_s];
+        let hits = self.gain(&self.at[0], |one| one.hits_s);
+        store_figures(is_source, [at_90, at_70, at_50, greedy], hits, [SPEED, "ratio (model)"])
     }
 }
 
-const MEMORY: &str = "of the memory in base pages, above it";
 const SPEED: &str = "of greedy's gain in GETs per second (model)";
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let keys = if options.quick { 40_000 } else { 200_000 };
-    let mut figures = of_half(&Outcomes::measure(keys, DELETED[0], options.seed, progress));
-    figures.extend(of_source(&Outcomes::measure(keys, DELETED[1], options.seed, progress)));
-    Ok(figures)
-}
-
-fn of_half(seen: &Outcomes) -> Vec<Figure> {
-    vec![
-        Figure::alone("memory_over_base_at_90", seen.over(seen.at_90), MEMORY),
-        Figure::alone("gain_over_greedy_at_90", seen.gain(seen.at_90), SPEED),
-        Figure::alone("memory_over_base_at_70", seen.over(seen.at_70), MEMORY),
-        Figure::alone("gain_over_greedy_at_70", seen.gain(seen.at_70), SPEED),
-        Figure::alone("memory_over_base_at_50", seen.over(seen.at_50), MEMORY),
-        Figure::alone("gain_over_greedy_at_50", seen.gain(seen.at_50), SPEED),
-        Figure::alone("memory_over_base_greedy", seen.over(seen.greedy), MEMORY),
-        Figure::alone("greedy_speed_over_base", seen.greedy.gets_s / seen.base.gets_s, "ratio (model)"),
-        Figure::alone("gain_over_greedy_at_90_of_hits", seen.gain_of_hits(seen.at_90), SPEED),
-    ]
-}
-
-/// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
-fn of_source(seen: &Outcomes) -> Vec<Figure> {
-    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
-    vec![
-        paper("source_memory_over_base_at_90", seen.over(seen.at_90), MEMORY, 0.008),
-        paper("source_gain_over_greedy_at_90", seen.gain(seen.at_90), SPEED, 0.70),
-        paper("source_memory_over_base_at_70", seen.over(seen.at_70), MEMORY, 0.057),
-        paper("source_gain_over_greedy_at_70", seen.gain(seen.at_70), SPEED, 0.78),
-        paper("source_memory_over_base_at_50", seen.over(seen.at_50), MEMORY, 0.459),
-        paper("source_gain_over_greedy_at_50", seen.gain(seen.at_50), SPEED, 0.96),
-        paper("source_memory_over_base_greedy", seen.over(seen.greedy), MEMORY, 0.697),
-        paper("source_greedy_speed_over_base", seen.greedy.gets_s / seen.base.gets_s, "ratio (model)", 1.142),
-        Figure::alone("source_gain_over_greedy_at_90_of_hits", seen.gain_of_hits(seen.at_90), SPEED),
-    ]
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let keys = lab.scale(40_000, 200_000);
+    let [half, source] = DELETED.map(|deleted| Outcomes::measure(keys, deleted, lab));
+    Ok([half.figures(false), source.figures(true)].concat())
 }
 
 /// Where a store keeps what.
@@ -224,33 +176,26 @@ impl Table {
 
 fn measure(arm: Arm, keys: u64, deleted: f64, seed: u64) -> Outcome {
     let layout = Layout::new(keys);
-    let policy = policy(arm);
     let freeing = if arm == Arm::Greedy { Freeing::Splits } else { Freeing::Deferred };
-    let memory = Physical::new((layout.end / u64::from(REGION_PAGES)) as u32 * 2 + 64);
-    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, freeing);
-    let mut manager = Manager::new(policy, seed);
+    let regions = layout.end / u64::from(REGION_PAGES);
+    let mut managed = ManagedMachine::new(2 * regions + 64, policy(arm), freeing, seed);
     if arm == Arm::Greedy {
-        esker_hugepage::ProcView::set_greedy(&mut machine, true);
+        managed.machine.set_greedy(true);
     }
-    let mut clock = Time(0);
-    let mut settle = |machine: &mut Machine, seconds: u64| {
-        let until = clock + Nanos::secs(seconds);
+    let settle = |managed: &mut ManagedMachine, seconds: u64| {
         if arm != Arm::Base {
-            sim::run(&mut manager, machine, clock, until, &mut |_, _| {});
+            managed.pass(Nanos::secs(seconds));
         }
-        clock = until;
     };
-    let pid = machine.spawn(10_000);
-    for page in 0..layout.end {
-        machine.touch(pid, page).expect("the machine was made large enough");
-    }
-    settle(&mut machine, 30);
+    let pid = managed.process(regions);
+    settle(&mut managed, 30);
     let mut rng = Stream::named(seed, "ingens-bloat");
     let table = Table::new(keys, deleted, &mut rng);
-    free_dead(&mut machine, pid, &layout, &table.alive);
-    settle(&mut machine, 60);
+    free_dead(&mut managed.machine, pid, &layout, &table.alive);
+    settle(&mut managed, 60);
+    let machine = &managed.machine;
     let all: Vec<u64> = (0..keys).collect();
-    let mut speed = |drawn: &[u64]| speed(&machine, pid, &layout, &table, drawn, &mut rng);
+    let mut speed = |drawn: &[u64]| speed(machine, pid, &layout, &table, drawn, &mut rng);
     Outcome { bytes: machine.resident(pid) as f64, gets_s: speed(&all), hits_s: speed(&table.alive) }
 }
 
@@ -281,8 +226,8 @@ fn free_dead(machine: &mut Machine, pid: Pid, layout: &Layout, alive: &[u64]) {
 /// GETs per second of random ones of the keys `drawn`.
 fn speed(machine: &Machine, pid: Pid, layout: &Layout, table: &Table, drawn: &[u64], rng: &mut Stream) -> f64 {
     const GETS: u32 = 50_000;
-    let region = |page: u64| RegionAddress { pid, region: Region(page / u64::from(REGION_PAGES)) };
-    let cost = |page: u64| if machine.is_huge(region(page)) { HUGE_NS } else { BASE_NS };
+    let is_huge = |page: u64| machine.is_huge(place(pid, page / u64::from(REGION_PAGES)));
+    let cost = |page: u64| if is_huge(page) { HUGE_NS } else { BASE_NS };
     let mut ns = 0.0;
     for _ in 0..GETS {
         let key = drawn[rng.below(drawn.len() as u64) as usize];

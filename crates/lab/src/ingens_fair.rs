@@ -5,26 +5,15 @@
 //! measured for a dependent chase over 1 GiB on Linux 6.18: 182.2 ns in base pages, 136.7 ns in huge ones.
 //! `completion_spread` is by how much the last one takes longer than the first.
 
-use esker_base::Time;
+use esker_base::Nanos;
 use esker_hugepage::policy::{Order, Policy};
-use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, Pid, Region, RegionAddress};
+use esker_hugepage::sim::{Freeing, Machine};
+use esker_hugepage::{Pid, ProcView};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-fair",
-    summary: "When three equal workers end that share slow promotion: by fairness, and in turn as khugepaged does",
-    source: "Ingens, section on fairness (three instances of Canneal); the project's own bars: 5 %, and 15 % in turn",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use crate::ingens::managed::{BASE_NS, HUGE_NS, ManagedMachine, place};
+use esker_lab_kit::{Figure, Lab, LabError, timing::worst};
 
 const WORKERS: usize = 3;
-const BASE_NS: f64 = 182.2;
-const HUGE_NS: f64 = 136.7;
 /// Work of a worker, as time in base pages, over the time in which its memory alone could be made huge.
 const WORK: f64 = 3.75;
 
@@ -36,24 +25,22 @@ struct Course {
     gap: u64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let regions = if options.quick { 128 } else { 512 };
-    let mut course = |order: Order| {
-        let course = measure(order, regions, options.seed);
-        progress(&format!("{order:?}: done after {:.0?} s", course.ended));
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let regions = lab.scale(128, 512);
+    let course = |order: Order| {
+        let course = measure(order, regions, lab.seed);
+        lab.say(format!("{order:?}: done after {:.0?} s", course.ended));
         course
     };
     let (fair, in_turn) = (course(Order::Fair), course(Order::RoundRobin));
-    let rival = Peer { name: "in turn".to_string(), value: spread(&in_turn.ended) };
-    let spread_of_fair =
-        Figure::alone("completion_spread", spread(&fair.ended), "last over first, less 1").beside(rival);
+    let figure = |id, course: &Course| Figure::alone(id, spread(&course.ended), "last over first, less 1");
     Ok(vec![
-        spread_of_fair,
-        Figure::alone("completion_spread_in_turn", spread(&in_turn.ended), "last over first, less 1"),
+        figure("completion_spread", &fair).peer("in turn", spread(&in_turn.ended)),
+        figure("completion_spread_in_turn", &in_turn),
         Figure::alone("huge_gap_max", fair.gap as f64 * 2.0, "MiB between two workers, at most"),
         Figure::alone("huge_gap_max_in_turn", in_turn.gap as f64 * 2.0, "MiB between two workers, at most"),
-        Figure::alone("last_done_s", fair.ended.iter().copied().fold(0.0, f64::max), "s"),
-        Figure::alone("last_done_in_turn_s", in_turn.ended.iter().copied().fold(0.0, f64::max), "s"),
+        Figure::alone("last_done_s", worst(&fair.ended), "s"),
+        Figure::alone("last_done_in_turn_s", worst(&in_turn.ended), "s"),
     ])
 }
 
@@ -64,10 +51,8 @@ fn spread(ended: &[f64]) -> f64 {
 
 fn measure(order: Order, regions: u64, seed: u64) -> Course {
     let policy = Policy { order, ..Policy::ingens() };
-    let memory = Physical::new((regions * WORKERS as u64 + 64) as u32);
-    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
-    let mut manager = Manager::new(policy, seed);
-    let pids: Vec<Pid> = (0..WORKERS).map(|_| worker(&mut machine, regions)).collect();
+    let mut managed = ManagedMachine::new(regions * WORKERS as u64 + 64, policy, Freeing::Deferred, seed);
+    let pids: Vec<Pid> = (0..WORKERS).map(|_| worker(&mut managed, regions)).collect();
     let quantum_s = policy.quantum_sleep.as_secs_f64() / f64::from(policy.quantum_regions);
     let work = WORK * regions as f64 * quantum_s;
     let (mut done, mut ended, mut gap) = (vec![0.0; WORKERS], vec![None; WORKERS], 0);
@@ -75,10 +60,9 @@ fn measure(order: Order, regions: u64, seed: u64) -> Course {
         if ended.iter().all(Option::is_some) {
             break;
         }
-        let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
-        sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});
+        managed.pass(Nanos::secs(1));
         let running: Vec<usize> = (0..WORKERS).filter(|at| ended[*at].is_none()).collect();
-        let huge: Vec<u64> = running.iter().map(|at| use_all(&mut machine, pids[*at], regions)).collect();
+        let huge: Vec<u64> = running.iter().map(|at| use_all(&mut managed.machine, pids[*at], regions)).collect();
         if running.len() == WORKERS {
             gap = gap.max(huge.iter().max().unwrap_or(&0) - huge.iter().min().unwrap_or(&0));
         }
@@ -89,7 +73,7 @@ fn measure(order: Order, regions: u64, seed: u64) -> Course {
             done[at] += speed;
             if left <= speed {
                 ended[at] = Some(second as f64 + left / speed);
-                machine.exit(pids[at]);
+                managed.machine.exit(pids[at]);
             }
         }
     }
@@ -97,19 +81,16 @@ fn measure(order: Order, regions: u64, seed: u64) -> Course {
 }
 
 /// A worker with all its memory in base pages, for which no fault asks.
-fn worker(machine: &mut Machine, regions: u64) -> Pid {
-    use esker_hugepage::ProcView;
-    let pid = machine.spawn(10_000);
-    machine.fill(pid, 0..regions).expect("the machine was made large enough");
-    machine.signals();
+fn worker(managed: &mut ManagedMachine, regions: u64) -> Pid {
+    let pid = managed.process(regions);
+    managed.machine.signals();
     pid
 }
 
 /// Uses all regions; returns how many are huge.
 fn use_all(machine: &mut Machine, pid: Pid, regions: u64) -> u64 {
-    let place = |region| RegionAddress { pid, region: Region(region) };
-    (0..regions).for_each(|region| machine.use_region(place(region)));
-    (0..regions).filter(|region| machine.is_huge(place(*region))).count() as u64
+    (0..regions).for_each(|region| machine.use_region(place(pid, region)));
+    (0..regions).filter(|region| machine.is_huge(place(pid, *region))).count() as u64
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `ingens-fault-latency`: what a fault costs in base pages, under greedy huge pages and beside our manager, and how
 //! soon a well used region is promoted.
 //!
-//! Fresh memory is written page by page, and each write is timed. The kernel tells how many of them were faults: those
-//! are the slowest ones.
+//! Fresh memory is written page by page, and each write is timed. The kernel tells how many of them were faults:
+//! those are the slowest ones.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,20 +12,8 @@ use esker_hugepage::{PAGE_BYTES, REGION_BYTES, Threshold};
 
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_faults};
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
-    timing::{at_share, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-fault-latency",
-    summary: "Latency of faults in base pages, with greedy huge pages and beside the manager; how soon it promotes",
-    source: "Ingens, table of page fault latency; the project's own bar: promoted within 100 ms of the 461st page",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::timing::{at_share, in_rounds, mean, median};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const ARMS: [Arm; 3] = [Arm::Base, Arm::Greedy, Arm::Ours];
 const PAGE: usize = PAGE_BYTES as usize;
@@ -48,25 +36,20 @@ struct Faults {
     per_mib: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, bytes, regions) = if options.quick { (3, 256 * MIB, 32) } else { (9, 1024 * MIB, 200) };
-    let _kept = keep_memory(options)?;
-    room(bytes, options)?;
-    let mut seen: [Vec<Faults>; 3] = Default::default();
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (rounds, bytes, regions) = lab.scale((3, 256 * MIB, 32), (9, 1024 * MIB, 200));
+    let _kept = keep_memory(lab)?;
+    room(bytes, lab)?;
     let mut huge_faults = 0;
-    for round in 0..rounds {
-        for turn in 0..ARMS.len() {
-            // A later run may find a busier machine, so the first place rotates.
-            let arm = (round + turn) % ARMS.len();
-            let _held = ARMS[arm].hold(options)?;
-            let before = huge_faults_so_far();
-            let faults = touch(bytes as usize);
-            huge_faults += if ARMS[arm] == Arm::Ours { huge_faults_so_far() - before } else { 0 };
-            progress(&format!("round {} of {rounds}, {:?}: {faults:.1?} us", round + 1, ARMS[arm]));
-            seen[arm].push(faults);
-        }
-    }
-    let soon = promotions(options, regions, progress)?;
+    let seen = in_rounds(rounds, &ARMS, |round, arm| {
+        let _held = arm.hold(lab)?;
+        let before = huge_faults_so_far();
+        let faults = touch(bytes as usize);
+        huge_faults += if *arm == Arm::Ours { huge_faults_so_far() - before } else { 0 };
+        lab.say(format!("round {round} of {rounds}, {arm:?}: {faults:.1?} us"));
+        Ok(faults)
+    })?;
+    let soon = promotions(regions, lab)?;
     let mut figures = latencies(&seen);
     figures.push(Figure::alone("huge_faults_beside_the_manager", huge_faults as f64, "huge pages in faults"));
     figures.push(Figure::alone("promotion_ms", median(soon.clone()), "ms from the 461st page, median"));
@@ -74,36 +57,32 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     Ok(figures)
 }
 
-fn latencies(seen: &[Vec<Faults>; 3]) -> Vec<Figure> {
-    let middle = |arm: usize, get: fn(&Faults) -> f64| median(seen[arm].iter().map(get).collect());
-    let (base, greedy, ours) = (0, 1, 2);
-    let ratio = |id, over: usize, under: usize, name: &str, get: fn(&Faults) -> f64| {
-        let peer = Peer { name: name.to_string(), value: middle(under, get) };
-        Figure::alone(id, middle(over, get) / middle(under, get), "ratio").beside(peer)
-    };
-    // The source's own: 0.0037 ms and 0.378 ms.
-    let greedy_mean = ratio("greedy_over_base_mean", greedy, base, "base pages, us", |faults| faults.mean);
-    let mut figures = vec![
-        Figure { paper: Some(105.0), ..greedy_mean },
-        ratio("ours_over_base_mean", ours, base, "base pages, us", |faults| faults.mean),
-        ratio("ours_over_base_p99", ours, base, "base pages, us", |faults| faults.p99),
-        ratio("ours_over_greedy_p99", ours, greedy, "THP=always, us", |faults| faults.p99),
-        ratio("ours_over_greedy_writes_p999", ours, greedy, "THP=always, us", |faults| faults.writes_p999),
-        ratio("ours_over_greedy_per_mib", ours, greedy, "THP=always, us", |faults| faults.per_mib),
-    ];
+fn latencies(seen: &[Vec<Faults>]) -> Vec<Figure> {
     type Get = fn(&Faults) -> f64;
-    let each: [([&'static str; 3], Get); 4] = [
-        (["base_p50", "greedy_p50", "ours_p50"], |faults| faults.p50),
-        (["base_p99", "greedy_p99", "ours_p99"], |faults| faults.p99),
-        (["base_p999", "greedy_p999", "ours_p999"], |faults| faults.p999),
-        (["base_max", "greedy_max", "ours_max"], |faults| faults.max),
+    let middle = |arm: usize, get: Get| median(seen[arm].iter().map(get).collect());
+    let (base, greedy, ours) = (0, 1, 2);
+    let ratio = |id, over: usize, under: usize, get: Get| {
+        let name = if under == base { "base pages, us" } else { "THP=always, us" };
+        Figure::alone(id, middle(over, get) / middle(under, get), "ratio").peer(name, middle(under, get))
+    };
+    let mut figures = vec![
+        // The source's own: 0.0037 ms and 0.378 ms.
+        ratio("greedy_over_base_mean", greedy, base, |faults| faults.mean).paper(105.0),
+        ratio("ours_over_base_mean", ours, base, |faults| faults.mean),
+        ratio("ours_over_base_p99", ours, base, |faults| faults.p99),
+        ratio("ours_over_greedy_p99", ours, greedy, |faults| faults.p99),
+        ratio("ours_over_greedy_writes_p999", ours, greedy, |faults| faults.writes_p999),
+        ratio("ours_over_greedy_per_mib", ours, greedy, |faults| faults.per_mib),
     ];
-    for (ids, get) in each {
-        figures.extend(
-            ids.into_iter()
-                .zip([base, greedy, ours])
-                .map(|(id, arm)| Figure::alone(id, middle(arm, get), "us a fault")),
-        );
+    let each: [(&str, Get); 4] = [
+        ("p50", |faults| faults.p50),
+        ("p99", |faults| faults.p99),
+        ("p999", |faults| faults.p999),
+        ("max", |faults| faults.max),
+    ];
+    for (what, get) in each {
+        let arms = [("base", base), ("greedy", greedy), ("ours", ours)];
+        figures.extend(arms.map(|(name, arm)| Figure::alone(format!("{name}_{what}"), middle(arm, get), "us a fault")));
     }
     figures
 }
@@ -128,7 +107,7 @@ fn summary(mut writes: Vec<f64>, faults: usize, bytes: usize) -> Faults {
     let slowest = &writes[writes.len() - faults.clamp(1, writes.len())..];
     let at = |share| at_share(slowest.to_vec(), share);
     Faults {
-        mean: slowest.iter().sum::<f64>() / slowest.len() as f64,
+        mean: mean(slowest),
         p50: at(0.5),
         p99: at(0.99),
         p999: at(0.999),
@@ -139,8 +118,8 @@ fn summary(mut writes: Vec<f64>, faults: usize, bytes: usize) -> Faults {
 }
 
 /// Milliseconds from the 461st page of each of some regions until a huge page backs it.
-fn promotions(options: &Options, regions: usize, progress: &mut dyn FnMut(&str)) -> Result<Vec<f64>, LabError> {
-    let _held = Arm::Ours.hold(options)?;
+fn promotions(regions: usize, lab: &Lab<'_>) -> Result<Vec<f64>, LabError> {
+    let _held = Arm::Ours.hold(lab)?;
     let seen = Seen::open()?;
     let mut memory = vec![0u8; (regions + 1) * REGION];
     let first = first_region(&memory);
@@ -158,7 +137,7 @@ fn promotions(options: &Options, regions: usize, progress: &mut dyn FnMut(&str))
         soon.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     let list = soon.iter().map(|ms| format!("{ms:.1}")).collect::<Vec<_>>().join(" ");
-    progress(&format!("promoted after ms: {list}"));
+    lab.say(format!("promoted after ms: {list}"));
     Ok(soon)
 }
 

@@ -2,8 +2,8 @@
 //! requests later, as a server with so many in flight does. Memory is such that compaction cannot make whole, and such
 //! that is whole. With one in flight a single block that is whole would do for all.
 //!
-//! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once, and
-//! with `defrag=always`, where it compacts first, which is what the source compared with.
+//! Greedy is `THP=always` twice: with the system's `defrag`, where a fault without a free block falls back at once,
+//! and with `defrag=always`, where it compacts first, which is what the source compared with.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -16,20 +16,8 @@ use esker_hugepage_linux::linux::system::{fragmentation_now, huge_blocks};
 use crate::ingens::fragmenter::Fragmenter;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, first_region, room};
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
-    timing::{at_share, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-fragmented",
-    summary: "Requests that take fresh memory in fragmented and in whole memory: the manager, base pages, THP=always",
-    source: "Ingens, table of Cloudstone under fragmentation; the project's own bar: p99.9 below greedy's",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::timing::{at_share, in_rounds, median, over};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const ARMS: [Arm; 5] = [Arm::Base, Arm::Greedy, Arm::GreedyCompacting, Arm::Ours, Arm::Adaptive];
 const BASE: usize = 0;
@@ -52,29 +40,26 @@ const NEAR: f64 = 0.05;
 const TAKEN: u32 = 4;
 
 /// What one arm did in one run.
-#[derive(Clone)]
 struct Run {
     rate: f64,
     ms: Vec<f64>,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, time) = if options.quick { (5, Duration::from_secs(4)) } else { (9, Duration::from_secs(15)) };
-    let _kept = keep_memory(options)?;
-    room((2 * IN_FLIGHT * REGION) as u64, options)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let _kept = keep_memory(lab)?;
+    room((2 * IN_FLIGHT * REGION) as u64, lab)?;
     let before = fragmentation_now();
-    let whole = turns(rounds, time, options, &mut |_| Ok(()), progress)?;
+    let whole = turns(lab, &mut || Ok(()))?;
     let fragmenter = Fragmenter::fragment(LEFT)?;
     std::thread::sleep(SETTLED);
-    progress(&format!("fragmentation {before:.2}, then {} MiB lie in pipes", fragmenter.held() >> 20));
+    lab.say(format!("fragmentation {before:.2}, then {} MiB lie in pipes", fragmenter.held() >> 20));
     let (mut taken, mut fragmented) = (Vec::new(), 1.0_f64);
     // An arm that compacts makes blocks, and the next one must not find them.
-    let mut take = |options: &Options| {
-        taken.extend(take_blocks(options)?);
+    let parted = turns(lab, &mut || {
+        taken.extend(take_blocks(lab)?);
         fragmented = fragmented.min(fragmentation_now());
         Ok(())
-    };
-    let parted = turns(rounds, time, options, &mut take, progress)?;
+    })?;
     drop((taken, fragmenter));
     let freed = Instant::now();
     while fragmentation_now() > before + NEAR && freed.elapsed() < SETTLED_MOST {
@@ -92,8 +77,8 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 /// Takes the blocks that are whole, as huge pages.
-fn take_blocks(options: &Options) -> Result<Vec<Vec<u8>>, LabError> {
-    let _held = Arm::Greedy.hold(options)?;
+fn take_blocks(lab: &Lab<'_>) -> Result<Vec<Vec<u8>>, LabError> {
+    let _held = Arm::Greedy.hold(lab)?;
     let take = |_| {
         let mut memory = vec![0u8; huge_blocks(0) as usize + REGION];
         black_box(&mut memory).iter_mut().step_by(REGION).for_each(|byte| *byte = 1);
@@ -102,27 +87,17 @@ fn take_blocks(options: &Options) -> Result<Vec<Vec<u8>>, LabError> {
     Ok((0..TAKEN).map(take).collect())
 }
 
-/// All arms, the first place going around; `prepare` is done before each.
-fn turns(
-    rounds: usize,
-    time: Duration,
-    options: &Options,
-    prepare: &mut dyn FnMut(&Options) -> Result<(), LabError>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Vec<Vec<Run>>, LabError> {
-    let mut seen = vec![Vec::new(); ARMS.len()];
-    for round in 0..rounds {
-        for turn in 0..ARMS.len() {
-            let at = (round + turn) % ARMS.len();
-            prepare(options)?;
-            let _held = ARMS[at].hold(options)?;
-            let run = serve(time);
-            let (p50, p999) = (at_share(run.ms.clone(), 0.5), at_share(run.ms.clone(), 0.999));
-            progress(&format!("{:?}: {:.0} requests/s, p50 {p50:.3} ms, p99.9 {p999:.3} ms", ARMS[at], run.rate));
-            seen[at].push(run);
-        }
-    }
-    Ok(seen)
+/// All arms; `prepare` is done before each.
+fn turns(lab: &Lab<'_>, prepare: &mut dyn FnMut() -> Result<(), LabError>) -> Result<Vec<Vec<Run>>, LabError> {
+    let (rounds, time) = lab.scale((5, Duration::from_secs(4)), (9, Duration::from_secs(15)));
+    in_rounds(rounds, &ARMS, |_, arm| {
+        prepare()?;
+        let _held = arm.hold(lab)?;
+        let run = serve(time);
+        let [p50, p999] = [0.5, 0.999].map(|share| at_share(run.ms.clone(), share));
+        lab.say(format!("{arm:?}: {:.0} requests/s, p50 {p50:.3} ms, p99.9 {p999:.3} ms", run.rate));
+        Ok(run)
+    })
 }
 
 /// Serves requests one after the other, of which each gives back the memory of one long before.
@@ -152,12 +127,11 @@ fn request() -> (Vec<u8>, usize) {
     (memory, sum)
 }
 
-/// The rate of an arm over that of another, in the middle of all rounds: a machine is faster in one minute than in the
-/// next.
-fn rates(id: &'static str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
-    let ratios = ours.iter().zip(theirs).map(|(us, them)| us.rate / them.rate).collect();
-    let peer = Peer { name: rival.to_string(), value: median(theirs.iter().map(|run| run.rate).collect()) };
-    Figure::alone(id, median(ratios), "ratio").beside(peer)
+/// The rate of an arm over that of another, in the middle of all rounds: a machine is faster in one minute than in
+/// the next.
+fn rates(id: &str, ours: &[Run], theirs: &[Run], rival: &str) -> Figure {
+    let [ours, theirs] = [ours, theirs].map(|runs| runs.iter().map(|run| run.rate).collect::<Vec<f64>>());
+    over(id, &ours, theirs, rival)
 }
 
 /// A percentile of the requests of a run, the middle one of all runs: what a host does elsewhere falls upon a few.
@@ -165,31 +139,28 @@ fn at(runs: &[Run], share: f64) -> f64 {
     median(runs.iter().map(|run| at_share(run.ms.clone(), share)).collect())
 }
 
-fn ratio(id: &'static str, ours: f64, theirs: f64, rival: &str) -> Figure {
-    let peer = Some(Peer { name: rival.to_string(), value: theirs });
-    Figure::alone(id, ours / theirs, "ratio").beside(peer)
-}
-
 fn of_fragmented(seen: &[Vec<Run>]) -> Vec<Figure> {
-    let late = |arm: usize, share| at(&seen[arm], share);
+    let late_over = |id, arm: usize, share, rival| {
+        let [ours, theirs] = [OURS, arm].map(|arm| at(&seen[arm], share));
+        Figure::alone(id, ours / theirs, "ratio").peer(rival, theirs)
+    };
     let rate_over = |id, arm: usize, rival| rates(id, &seen[OURS], &seen[arm], rival);
     vec![
-        ratio("p999_over_greedy", late(OURS, 0.999), late(GREEDY, 0.999), "THP=always, ms"),
-        ratio("p999_over_compacting", late(OURS, 0.999), late(COMPACTING, 0.999), "THP=always and defrag=always, ms"),
-        ratio("p90_over_greedy", late(OURS, 0.9), late(GREEDY, 0.9), "THP=always, ms"),
-        ratio("p90_over_compacting", late(OURS, 0.9), late(COMPACTING, 0.9), "THP=always and defrag=always, ms"),
+        late_over("p999_over_greedy", GREEDY, 0.999, "THP=always, ms"),
+        late_over("p999_over_compacting", COMPACTING, 0.999, "THP=always and defrag=always, ms"),
+        late_over("p90_over_greedy", GREEDY, 0.9, "THP=always, ms"),
+        late_over("p90_over_compacting", COMPACTING, 0.9, "THP=always and defrag=always, ms"),
         rate_over("rate_over_greedy", GREEDY, "THP=always, per s"),
         // The source's 1,091.9 over 922.3 requests per second.
-        Figure { paper: Some(1.18), ..rate_over("rate_over_compacting", COMPACTING, "defrag=always, per s") },
+        rate_over("rate_over_compacting", COMPACTING, "defrag=always, per s").paper(1.18),
         rate_over("rate_over_base", BASE, "base pages, per s"),
     ]
 }
 
-fn of_whole(seen: &[Vec<Run>]) -> Vec<Figure> {
+fn of_whole(seen: &[Vec<Run>]) -> [Figure; 2] {
     let over = |id, arm: usize| rates(id, &seen[arm], &seen[GREEDY], "THP=always, per s");
     // The source loses 13.4 % without its adaptive policy.
-    let ours = Figure { paper: Some(0.866), ..over("whole_rate_over_greedy", OURS) };
-    vec![ours, Figure { paper: Some(1.0), ..over("whole_adaptive_rate_over_greedy", ADAPTIVE) }]
+    [over("whole_rate_over_greedy", OURS).paper(0.866), over("whole_adaptive_rate_over_greedy", ADAPTIVE).paper(1.0)]
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! Greedy faults hide what a promoter in the background does: with `THP=always` there is hardly anything left for
 //! khugepaged. So its memory is written while no fault may take a huge page, and only then is it let loose; the time
 //! that counts begins there, for all. The manager is there from the beginning, as greedy faults are, since it goes by
-//! the signals of the first writes. Under `THP=madvise` programs get what they ask for, and this one asks for nothing,
-//! as most do.
+//! the signals of the first writes. Under `THP=madvise` programs get what they ask for, and this one asks for
+//! nothing, as most do.
 
 use std::time::{Duration, Instant};
 
@@ -14,50 +14,30 @@ use esker_base::units::MIB;
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, huge_of, room};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, timing::median};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-khugepaged",
-    summary: "Speed-up of greedy faults that madvise, khugepaged (slow, fast) and the manager give in the same time",
-    source: "Ingens, asynchronous promotion alone; the specification's bars: 1/4 at most without signals of faults, 90 % with",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::timing::{mean, median};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// What makes huge pages: while memory is written, and from then on.
 struct Promoter {
+    /// In names of figures.
+    word: &'static str,
     name: &'static str,
     first: Arm,
     then: Arm,
-    /// Id of its huge pages.
-    huge: &'static str,
-    /// Id of its share of greedy's speed-up.
-    gain: Option<&'static str>,
 }
 
-const fn promoter(name: &'static str, first: Arm, then: Arm, huge: &'static str) -> Promoter {
-    Promoter { name, first, then, huge, gain: None }
+const fn promoter(word: &'static str, name: &'static str, first: Arm, then: Arm) -> Promoter {
+    Promoter { word, name, first, then }
 }
 
 const ALL: usize = 6;
 const PROMOTERS: [Promoter; ALL] = [
-    promoter("base pages", Arm::Base, Arm::Base, "huge_base"),
-    promoter("THP=always", Arm::Greedy, Arm::Greedy, "huge_greedy"),
-    Promoter {
-        gain: Some("gain_over_greedy_madvise"),
-        ..promoter("THP=madvise", Arm::Advised, Arm::Advised, "huge_madvise")
-    },
-    Promoter {
-        gain: Some("gain_over_greedy_khugepaged"),
-        ..promoter("khugepaged", Arm::Base, Arm::Khugepaged, "huge_khugepaged")
-    },
-    Promoter {
-        gain: Some("gain_over_greedy_khugepaged_fast"),
-        ..promoter("khugepaged, fast", Arm::Base, Arm::KhugepagedFast, "huge_khugepaged_fast")
-    },
-    Promoter { gain: Some("gain_over_greedy_ours"), ..promoter("the manager", Arm::Ours, Arm::Ours, "huge_ours") },
+    promoter("base", "base pages", Arm::Base, Arm::Base),
+    promoter("greedy", "THP=always", Arm::Greedy, Arm::Greedy),
+    promoter("madvise", "THP=madvise", Arm::Advised, Arm::Advised),
+    promoter("khugepaged", "khugepaged", Arm::Base, Arm::Khugepaged),
+    promoter("khugepaged_fast", "khugepaged, fast", Arm::Base, Arm::KhugepagedFast),
+    promoter("ours", "the manager", Arm::Ours, Arm::Ours),
 ];
 const BASE: usize = 0;
 const GREEDY: usize = 1;
@@ -73,51 +53,40 @@ struct Run {
     huge_share: f64,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, bytes, time, loads) = match options.quick {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (rounds, bytes, time, loads) = match lab.quick {
         true => (3, 512 * MIB, Duration::from_secs(6), &loads::ALL[..1]),
         false => (5, 1024 * MIB, Duration::from_secs(30), &loads::ALL[..]),
     };
-    let _kept = keep_memory(options)?;
-    room(bytes, options)?;
+    let _kept = keep_memory(lab)?;
+    room(bytes, lab)?;
     let mut seen = Vec::new();
     for round in 0..rounds {
-        let mut of_loads = Vec::new();
-        for load in loads {
-            let runs = turns(load, round, bytes as usize, time, options, progress)?;
-            of_loads.push(over_base(runs));
-        }
-        seen.push(mean_of(&of_loads));
+        let turns = |load| turns(load, round, bytes as usize, time, lab).map(over_base);
+        seen.push(mean_of(&loads.iter().map(turns).collect::<Result<Vec<_>, _>>()?));
     }
     Ok(figures_of(&seen))
 }
 
-/// All once, by their places; the first turn goes around.
-fn turns(
-    load: &Load,
-    round: usize,
-    bytes: usize,
-    time: Duration,
-    options: &Options,
-    progress: &mut dyn FnMut(&str),
-) -> Result<[Run; ALL], LabError> {
+/// Each promoter once, the first place going around.
+fn turns(load: &Load, round: usize, bytes: usize, time: Duration, lab: &Lab<'_>) -> Result<[Run; ALL], LabError> {
     let mut runs = [Run { gain: 0.0, huge_share: 0.0 }; ALL];
     for turn in 0..ALL {
         let at = (round + turn) % ALL;
-        runs[at] = measure(load, &PROMOTERS[at], bytes, time, options)?;
+        runs[at] = measure(load, &PROMOTERS[at], bytes, time, lab)?;
         let (name, who, Run { gain, huge_share }) = (load.name, PROMOTERS[at].name, runs[at]);
-        progress(&format!("{name}, round {}, {who}: {gain:.0} a second, {huge_share:.2} huge at the end", round + 1));
+        lab.say(format!("{name}, round {}, {who}: {gain:.0} a second, {huge_share:.2} huge at the end", round + 1));
     }
     Ok(runs)
 }
 
-fn measure(load: &Load, promoter: &Promoter, bytes: usize, time: Duration, options: &Options) -> Result<Run, LabError> {
+fn measure(load: &Load, promoter: &Promoter, bytes: usize, time: Duration, lab: &Lab<'_>) -> Result<Run, LabError> {
     let before = huge_of("self");
-    let mut held = promoter.first.hold(options)?;
-    let mut work = (load.begin)(bytes, options.seed);
+    let mut held = promoter.first.hold(lab)?;
+    let mut work = (load.begin)(bytes, lab.seed);
     if promoter.first != promoter.then {
         drop(held);
-        held = promoter.then.hold(options)?;
+        held = promoter.then.hold(lab)?;
     }
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < time {
@@ -137,19 +106,21 @@ fn over_base(runs: [Run; ALL]) -> [Run; ALL] {
 }
 
 fn mean_of(loads: &[[Run; ALL]]) -> [Run; ALL] {
-    let mean = |get: &dyn Fn(&[Run; ALL]) -> f64| loads.iter().map(get).sum::<f64>() / loads.len() as f64;
-    std::array::from_fn(|at| Run { gain: mean(&|runs| runs[at].gain), huge_share: mean(&|runs| runs[at].huge_share) })
+    let of = |at: usize, get: fn(&Run) -> f64| mean(&loads.iter().map(|runs| get(&runs[at])).collect::<Vec<_>>());
+    std::array::from_fn(|at| Run { gain: of(at, |run| run.gain), huge_share: of(at, |run| run.huge_share) })
 }
 
 fn figures_of(rounds: &[[Run; ALL]]) -> Vec<Figure> {
     let middle = |at: usize, get: fn(&Run) -> f64| median(rounds.iter().map(|runs| get(&runs[at])).collect());
     let greedy = middle(GREEDY, |run| run.gain);
     let mut figures = vec![Figure::alone("gain_greedy", greedy, "speed over base pages, less 1")];
-    for (at, promoter) in PROMOTERS.iter().enumerate() {
-        let peer = || Some(Peer { name: "THP=always, speed over base pages, less 1".to_string(), value: greedy });
-        let of_gain = |id| Figure::alone(id, middle(at, |run| run.gain) / greedy, "ratio").beside(peer());
-        figures.extend(promoter.gain.map(of_gain));
-        figures.push(Figure::alone(promoter.huge, middle(at, |run| run.huge_share), "of its memory, at the end"));
+    for (at, Promoter { word, .. }) in PROMOTERS.iter().enumerate() {
+        if at > GREEDY {
+            let (id, share) = (format!("gain_over_greedy_{word}"), middle(at, |run| run.gain) / greedy);
+            figures.push(Figure::alone(id, share, "ratio").peer("THP=always, speed over base pages, less 1", greedy));
+        }
+        let huge = middle(at, |run| run.huge_share);
+        figures.push(Figure::alone(format!("huge_{word}"), huge, "of its memory, at the end"));
     }
     figures
 }

@@ -1,57 +1,47 @@
 //! `ingens-misprediction`: how often a huge page that is thought to be hot turns out not to have been used, and what
 //! clearing only a fifth of the access bits of hot pages saves.
 //!
-//! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge page
-//! has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end in
-//! `_real` are of this process' own memory, a fifth of which is used all the time, beside a manager whose scans are
-//! short. What has just become huge counts as hot, and one scan of five looks at such a page: it takes some forty scans
-//! until all that is cold is known.
+//! `misprediction` is of a steady load: a fifth of all huge pages is used all the time. With random use, each huge
+//! page has a rate of its own, so that those near the boundary come and go. These are simulated; the figures that end
+//! in `_real` are of this process' own memory, a fifth of which is used all the time, beside a manager whose scans
+//! are short. What has just become huge counts as hot, and one scan of five looks at such a page: it takes some forty
+//! scans until all that is cold is known.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream};
 use esker_hugepage::policy::Policy;
 use esker_hugepage::process::Counts;
-use esker_hugepage::sim::{self, Costs, Freeing, Machine, Physical};
-use esker_hugepage::{Manager, ProcView, REGION_BYTES, Region, RegionAddress};
+use esker_hugepage::sim::Freeing;
+use esker_hugepage::{ProcView, REGION_BYTES};
 
 use crate::ingens::loads::Next;
+use crate::ingens::managed::{ManagedMachine, place};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{first_region, room};
-use crate::manager_client::Asked;
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer};
+use crate::ingens::{self, first_region, room};
+use esker_lab_kit::{Figure, Lab, LabError};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-misprediction",
-    summary: "Hot huge pages that turn out to be unused, and access bits that need not be cleared",
-    source: "Ingens, section on access tracking: below 3 % for most loads, more for random ones",
-    simulated: false,
-    rivals: &[],
-    run,
-};
-
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let seconds = if options.quick { 2_000 } else { 20_000 };
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let seconds = lab.scale(2_000, 20_000);
     let steady = |region: u64, _: &mut Stream| region.is_multiple_of(5);
     // Rates from 0 to 1.5 uses in two seconds, the length of an interval.
     let random = |region: u64, rng: &mut Stream| rng.chance(1.0 - (-(region as f64) / 512.0 * 0.75).exp());
-    let mut figure = |id, sampled, uses: &dyn Fn(u64, &mut Stream) -> bool| {
-        let counts = measure(sampled, seconds, options.seed, uses);
+    let figure = |id, sampled, uses: &dyn Fn(u64, &mut Stream) -> bool| {
+        let counts = measure(sampled, seconds, lab.seed, uses);
         let ratio = counts.misprediction().ok_or_else(|| LabError::Data(format!("{id}: no hot page was checked")))?;
-        progress(&format!("{id}: {} of {}", counts.hot_missed, counts.hot_checked));
+        lab.say(format!("{id}: {} of {}", counts.hot_missed, counts.hot_checked));
         Ok::<_, LabError>((Figure::alone(id, ratio, "of hot pages checked"), counts.hot_checked as f64))
     };
     let (steady_ratio, checked) = figure("misprediction", true, &steady)?;
     let (_, all) = figure("misprediction_all_cleared", false, &steady)?;
     let (random_ratio, _) = figure("misprediction_random", true, &random)?;
-    let rival = Peer { name: "when all are cleared".to_string(), value: all };
-    let cleared = Figure::alone("hot_cleared", checked / all, "of the hot pages' bits").beside(rival);
+    let cleared =
+        Figure::alone("hot_cleared", checked / all, "of the hot pages' bits").peer("when all are cleared", all);
     let mut figures = vec![steady_ratio, random_ratio, cleared];
-    figures.extend(on_real_pages(options, progress)?);
+    figures.extend(on_real_pages(lab)?);
     Ok(figures)
 }
 
@@ -63,11 +53,11 @@ const ACCESS: &str = "[access]\nperiod = \"470ms\"\ninterval = \"370ms\"\n";
 /// Hot and cold are told apart.
 const LEARNT: Duration = Duration::from_secs(22);
 
-fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let time = Duration::from_secs(if options.quick { 20 } else { 300 });
-    let _kept = keep_memory(options)?;
-    room(((REGIONS + 1) * REGION) as u64, options)?;
-    let manager = Asked::start(&options.scratch, std::process::id(), ACCESS)?;
+fn on_real_pages(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let time = Duration::from_secs(if lab.quick { 20 } else { 300 });
+    let _kept = keep_memory(lab)?;
+    room(((REGIONS + 1) * REGION) as u64, lab)?;
+    let manager = ingens::Manager::start(lab.scratch, std::process::id(), ACCESS)?;
     let mut memory = vec![0u8; (REGIONS + 1) * REGION];
     memory.fill(1);
     let memory = &memory[first_region(&memory)..];
@@ -84,7 +74,7 @@ fn on_real_pages(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Ve
     let (before, after) = (before?, after?);
     let (checked, missed) =
         (after.done.hot_checked - before.done.hot_checked, after.done.hot_missed - before.done.hot_missed);
-    progress(&format!("of real pages: {missed} of {checked}"));
+    lab.say(format!("of real pages: {missed} of {checked}"));
     let Some(own) = after.processes.first().filter(|_| checked > 0) else {
         return Err(LabError::Data("no hot page of this process was checked: `esker hugepage doctor` says why".into()));
     };
@@ -112,25 +102,21 @@ fn measure(sampled: bool, seconds: u64, seed: u64, uses: &dyn Fn(u64, &mut Strea
     const SETTLED: u64 = 400;
     let clear_hot_permille = if sampled { Policy::ingens().clear_hot_permille } else { 1000 };
     let policy = Policy { clear_hot_permille, scan_period: Nanos::secs(2), ..Policy::ingens() };
-    let memory = Physical::new(2 * REGIONS as u32);
-    let mut machine = Machine::new(memory, Costs::MEASURED, policy.promote, policy.demote, Freeing::Deferred);
-    let mut manager = Manager::new(policy, seed);
+    let mut managed = ManagedMachine::new(2 * REGIONS, policy, Freeing::Deferred, seed);
     let mut rng = Stream::named(seed, "ingens-misprediction");
-    machine.set_greedy(true);
-    let pid = machine.spawn(10_000);
-    machine.fill(pid, 0..REGIONS).expect("the machine was made large enough");
+    managed.machine.set_greedy(true);
+    let pid = managed.process(REGIONS);
     let mut before = Counts::default();
     for second in 0..SETTLED + seconds {
         if second == SETTLED {
-            before = manager.counts();
+            before = managed.manager.counts();
         }
         for region in (0..REGIONS).filter(|region| uses(*region, &mut rng)) {
-            machine.use_region(RegionAddress { pid, region: Region(region) });
+            managed.machine.use_region(place(pid, region));
         }
-        let (from, until) = (Time(second * 1_000_000_000), Time((second + 1) * 1_000_000_000));
-        sim::run(&mut manager, &mut machine, from, until, &mut |_, _| {});
+        managed.pass(Nanos::secs(1));
     }
-    manager.counts().heat_since(&before)
+    managed.manager.counts().heat_since(&before)
 }
 
 #[cfg(test)]

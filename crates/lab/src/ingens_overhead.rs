@@ -8,20 +8,8 @@ use esker_base::units::MIB;
 use crate::ingens::loads::{self, Load};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, FRESH, huge_of, room, room_up_to, thread_cpu, wait_stable};
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
-    timing::{in_turns, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-overhead",
-    summary: "CPU time of array, graph and request loads with the manager and its own, over THP=always",
-    source: "Ingens, overhead without fragmentation: 0.7 % mean, 3.0 % worst; the project's own bars for the manager",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::timing::{at_share, in_turns, mean, over};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Sizes of a run.
 #[derive(Clone, Copy)]
@@ -39,43 +27,36 @@ struct Scale {
 
 /// As much time for its memory as in full: what the first use of memory costs counts as much. Short runs differ more,
 /// so there are more of them.
-const QUICK: Scale = Scale {
-    pairs: 7,
-    bytes: 64 * MIB as usize,
-    time: Duration::from_millis(7_500),
-    watched: 512 * MIB as usize,
-    watch: Duration::from_secs(12),
-};
-const FULL: Scale = Scale {
-    pairs: 5,
-    bytes: 512 * MIB as usize,
-    time: Duration::from_secs(60),
-    watched: 10_240 * MIB as usize,
-    watch: Duration::from_secs(120),
-};
+const QUICK: Scale = Scale::new(7, 64, 7_500, 512, 12);
+const FULL: Scale = Scale::new(5, 512, 60_000, 10_240, 120);
+
+impl Scale {
+    /// Memory is in MiB, the time of a load in milliseconds, that of idling and being busy in seconds.
+    const fn new(pairs: u32, mib: u64, millis: u64, watched_mib: u64, watch: u64) -> Scale {
+        let (bytes, watched) = ((mib * MIB) as usize, (watched_mib * MIB) as usize);
+        let (time, watch) = (Duration::from_millis(millis), Duration::from_secs(watch));
+        Scale { pairs, bytes, time, watched, watch }
+    }
+}
+
 /// The load's speed is tried with so much work.
 const TRIED: u64 = 1 << 20;
 /// Everything is promoted that will be once nothing was for so long.
 const SETTLED: Duration = Duration::from_secs(5);
 const SETTLED_MOST: Duration = Duration::from_secs(120);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let scale = if options.quick { QUICK } else { FULL };
-    let _kept = keep_memory(options)?;
-    room((scale.watched + FRESH) as u64, options)?;
-    let mut figures = Vec::new();
-    let mut overheads = Vec::new();
-    for load in &loads::ALL {
-        let figure = overhead(load, scale, options, progress)?;
-        overheads.push(figure.value);
-        figures.push(figure);
-    }
-    let unit = "of the CPU time with THP=always, above it";
-    let mean = overheads.iter().sum::<f64>() / overheads.len() as f64;
-    let worst = overheads.iter().copied().fold(f64::MIN, f64::max);
-    figures.push(Figure::alone("mean", mean, unit).paper(0.007));
-    figures.push(Figure::alone("worst", worst, unit).paper(0.030));
-    figures.extend(daemon_shares(scale, options, progress)?);
+const ABOVE: &str = "of the CPU time with THP=always, above it";
+
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let scale = lab.scale(QUICK, FULL);
+    let _kept = keep_memory(lab)?;
+    room((scale.watched + FRESH) as u64, lab)?;
+    let overheads = loads::ALL.iter().map(|load| overhead(load, scale, lab));
+    let mut figures = overheads.collect::<Result<Vec<_>, _>>()?;
+    let overheads: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
+    figures.push(Figure::alone("mean", mean(&overheads), ABOVE).paper(0.007));
+    figures.push(Figure::alone("worst", at_share(overheads, 1.0), ABOVE).paper(0.030));
+    figures.extend(daemon_shares(scale, lab)?);
     Ok(figures)
 }
 
@@ -86,26 +67,23 @@ struct Cost {
     digest: u64,
 }
 
-fn overhead(load: &Load, scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
-    let count = count_for(load, scale, options.seed);
-    let mut ratios = Vec::new();
-    let mut rivals = Vec::new();
+fn overhead(load: &Load, scale: Scale, lab: &Lab<'_>) -> Result<Figure, LabError> {
+    let count = count_for(load, scale, lab.seed);
+    let (mut ours, mut rivals) = (Vec::new(), Vec::new());
     for pair in 1..=scale.pairs {
-        let of = |arm| move || cost(load, arm, count, scale.bytes, options);
-        let (ours, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
-        if ours.digest != greedy.digest {
+        let of = |arm| move || cost(load, arm, count, scale.bytes, lab);
+        let (cost, greedy) = in_turns(pair, of(Arm::Ours), of(Arm::Greedy))?;
+        if cost.digest != greedy.digest {
             return Err(LabError::Data(format!("{}: its results depend on how its faults are served", load.name)));
         }
-        progress(&format!(
-            "{}, pair {} of {}: {:.3} s of CPU and {:.3} s of the manager, {:.3} s greedy",
-            load.name, pair, scale.pairs, ours.cpu, ours.manager, greedy.cpu
-        ));
-        ratios.push((ours.cpu + ours.manager) / greedy.cpu - 1.0);
-        rivals.push(greedy.cpu);
+        let (name, pairs, rival) = (load.name, scale.pairs, greedy.cpu);
+        let own = format!("{:.3} s of CPU and {:.3} s of the manager", cost.cpu, cost.manager);
+        lab.say(format!("{name}, pair {pair} of {pairs}: {own}, {rival:.3} s greedy"));
+        ours.push(cost.cpu + cost.manager);
+        rivals.push(rival);
     }
-    let peer = Some(Peer { name: "THP=always, s of CPU".to_string(), value: median(rivals) });
-    let unit = "of the CPU time with THP=always, above it";
-    Ok(Figure::alone(load.name, median(ratios), unit).beside(peer))
+    let over = over(load.name, &ours, rivals, "THP=always, s of CPU");
+    Ok(Figure { value: over.value - 1.0, unit: ABOVE, ..over })
 }
 
 /// How much work takes about the time of a run.
@@ -117,10 +95,10 @@ fn count_for(load: &Load, scale: Scale, seed: u64) -> u64 {
     (rate * scale.time.as_secs_f64()) as u64
 }
 
-fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> Result<Cost, LabError> {
-    let held = arm.hold(options)?;
+fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, lab: &Lab<'_>) -> Result<Cost, LabError> {
+    let held = arm.hold(lab)?;
     let (cpu, manager) = (thread_cpu(), held.cpu());
-    let mut work = (load.begin)(bytes, options.seed);
+    let mut work = (load.begin)(bytes, lab.seed);
     work.work(count);
     let digest = work.digest();
     drop(work);
@@ -128,13 +106,13 @@ fn cost(load: &Load, arm: Arm, count: u64, bytes: usize, options: &Options) -> R
 }
 
 /// The manager's share of a CPU beside a process that sleeps, and beside one that works and takes fresh memory.
-fn daemon_shares(scale: Scale, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
-    room_up_to(scale.watched as u64 + loads::turnover(scale.watch), options)?;
-    let held = Arm::Ours.hold(options)?;
-    let mut work = (loads::ALL[0].begin)(scale.watched, options.seed);
+fn daemon_shares(scale: Scale, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+    room_up_to(scale.watched as u64 + loads::turnover(scale.watch), lab)?;
+    let held = Arm::Ours.hold(lab)?;
+    let mut work = (loads::ALL[0].begin)(scale.watched, lab.seed);
     // A promoted process is not idle.
     wait_stable(SETTLED, SETTLED_MOST, || huge_of("self"), PartialEq::eq);
-    held.shares(work.as_mut(), scale.watch, progress)
+    held.shares(work.as_mut(), scale.watch, lab)
 }
 
 #[cfg(test)]

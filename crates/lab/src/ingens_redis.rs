@@ -19,28 +19,16 @@ use esker_hugepage_linux::linux::system::faults_knob;
 use crate::ingens::chase::access_ns;
 use crate::ingens::redis::{PROGRAM, Redis};
 use crate::ingens::settings::keep_memory;
-use crate::ingens::{Arm, Manager, room, set, wait_stable};
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer, peer,
-    timing::{at_share, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-redis",
-    summary: "Memory and GETs of a real Redis with half and with 70 % of its keys deleted: base pages, the manager, THP=always",
-    source: "Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %",
-    simulated: false,
-    rivals: &[PROGRAM],
-    run,
-};
+use crate::ingens::{Arm, Manager, room, set, store_figures, wait_stable};
+use esker_lab_kit::timing::{at_share, median};
+use esker_lab_kit::{Figure, Lab, LabError, Peer, peer};
 
 /// The project's own share, and the source's.
 const DELETED: [f64; 2] = [0.5, 0.7];
 /// What a key takes with its value, about.
 const KEY_BYTES: u64 = 10_400;
-/// Sizes at which the cost of accesses is shown: of what a quick run's keys take without their values (which is what is
-/// dense at 90 %), and of its values.
+/// Sizes at which the cost of accesses is shown: of what a quick run's keys take without their values (which is what
+/// is dense at 90 %), and of its values.
 const KEYS: usize = 16 << 20;
 const VALUES: usize = 1 << 30;
 const KHUGEPAGED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
@@ -73,38 +61,36 @@ struct Load {
     dead: Vec<u64>,
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let _kept = keep_memory(options)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let _kept = keep_memory(lab)?;
     let mut figures = Vec::new();
     for deleted in DELETED {
-        let sides = measure(deleted, options, progress)?;
-        figures.extend(if deleted == DELETED[0] { of_half(&sides) } else { of_source(&sides) });
+        figures.extend(self::figures(deleted == DELETED[1], &measure(deleted, lab)?));
     }
-    figures
-        .extend([saved("huge_saves_ns_of_keys", KEYS, options)?, saved("huge_saves_ns_of_values", VALUES, options)?]);
+    figures.extend([saved("huge_saves_ns_of_keys", KEYS, lab)?, saved("huge_saves_ns_of_values", VALUES, lab)?]);
     Ok(figures)
 }
 
 /// All servers, with so much deleted.
-fn measure(deleted: f64, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Side>, LabError> {
-    let (keys, rounds, gets) = if options.quick { (120_000, 40, 20_000) } else { (400_000, 100, 40_000) };
-    let load = Load::new(keys, deleted, options.seed);
-    progress(&format!("{:.0} % of {keys} keys are deleted", deleted * 100.0));
-    room(2 * keys * KEY_BYTES, options)?;
-    let mut sides = vec![greedy(&load, options, progress)?];
-    let held = Arm::Base.hold(options)?;
-    sides.push(side("base pages".to_string(), None, &load, options, progress)?);
+fn measure(deleted: f64, lab: &Lab<'_>) -> Result<Vec<Side>, LabError> {
+    let (keys, rounds, gets) = lab.scale((120_000, 40, 20_000), (400_000, 100, 40_000));
+    let load = Load::new(keys, deleted, lab.seed);
+    lab.say(format!("{:.0} % of {keys} keys are deleted", deleted * 100.0));
+    room(2 * keys * KEY_BYTES, lab)?;
+    let mut sides = vec![greedy(&load, lab)?];
+    let held = Arm::Base.hold(lab)?;
+    sides.push(side("base pages".to_string(), None, &load, lab)?);
     for percent in PERCENTS {
-        sides.push(side(format!("at {percent} %"), Some(percent), &load, options, progress)?);
+        sides.push(side(format!("at {percent} %"), Some(percent), &load, lab)?);
     }
     for round in 0..rounds {
         for turn in 0..sides.len() {
             let at = (round + turn) % sides.len();
-            sides[at].read(&load, gets, options.seed + round as u64)?;
+            sides[at].read(&load, gets, lab.seed + round as u64)?;
         }
         let told = |side: &Side| format!("{} {:.0} ({:.0})", side.name, side.gets_s[round], side.hits_s[round]);
         let list: Vec<String> = sides.iter().map(told).collect();
-        progress(&format!("round {} of {rounds}, GETs (hits) per second of CPU: {}", round + 1, list.join(", ")));
+        lab.say(format!("round {} of {rounds}, GETs (hits) per second of CPU: {}", round + 1, list.join(", ")));
     }
     drop(held);
     Ok(sides)
@@ -119,11 +105,11 @@ impl Load {
 }
 
 /// Linux with huge pages on faults, and khugepaged tuned fast until it finds nothing more.
-fn greedy(load: &Load, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Side, LabError> {
+fn greedy(load: &Load, lab: &Lab<'_>) -> Result<Side, LabError> {
     let [pages, sleep, again] =
         ["pages_to_scan", "scan_sleep_millisecs", "alloc_sleep_millisecs"].map(|name| Path::new(KHUGEPAGED).join(name));
-    let _held = set(options, &[(faults_knob(), "always"), (&pages, "1000000"), (&sleep, "10"), (&again, "10")])?;
-    let side = side("THP=always".to_string(), None, load, options, progress)?;
+    let _held = set(lab, &[(faults_knob(), "always"), (&pages, "1000000"), (&sleep, "10"), (&again, "10")])?;
+    let side = side("THP=always".to_string(), None, load, lab)?;
     let huge = side.redis.huge() as f64 / side.redis.charged() as f64;
     match huge >= GREEDY_LEAST {
         true => Ok(side),
@@ -132,23 +118,17 @@ fn greedy(load: &Load, options: &Options, progress: &mut dyn FnMut(&str)) -> Res
 }
 
 /// Fills a server, deletes, and waits until nothing changes any more.
-fn side(
-    name: String,
-    percent: Option<u32>,
-    load: &Load,
-    options: &Options,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Side, LabError> {
-    let mut redis = Redis::start(&options.scratch)?;
+fn side(name: String, percent: Option<u32>, load: &Load, lab: &Lab<'_>) -> Result<Side, LabError> {
+    let mut redis = Redis::start(lab.scratch)?;
     let config = |percent: u32| format!("promote_percent = {percent}\ndemote_percent = {}\n{FAST}", percent - 5);
-    let manager = percent.map(|percent| Manager::start(&options.scratch, redis.pid(), &config(percent))).transpose()?;
+    let manager = percent.map(|percent| Manager::start(lab.scratch, redis.pid(), &config(percent))).transpose()?;
     redis.fill(load.keys.len() as u64)?;
     redis.delete(&load.dead)?;
     // Its own bookkeeping comes and goes.
     wait_stable(QUIET, REST_MOST, || (redis.huge() >> 21, redis.charged() >> 22), PartialEq::eq);
     let bytes = redis.charged() as f64;
     let (mib, huge) = (bytes / 1048576.0, redis.huge() >> 20);
-    progress(&format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));
+    lab.say(format!("{name}: {mib:.0} MiB, {huge} MiB of them in huge pages"));
     Ok(Side { name, redis, _manager: manager, bytes, gets_s: Vec::new(), hits_s: Vec::new(), batches_ms: Vec::new() })
 }
 
@@ -170,79 +150,48 @@ impl Side {
 /// GETs per second of CPU of a server, by round.
 type Speeds = fn(&Side) -> &[f64];
 
-fn of_all(side: &Side) -> &[f64] {
-    &side.gets_s
-}
-
-fn of_hits(side: &Side) -> &[f64] {
-    &side.hits_s
-}
+const OF_ALL: Speeds = |side| &side.gets_s;
+const OF_HITS: Speeds = |side| &side.hits_s;
 
 /// Speed over another server's: the median of the rounds' ratios.
 fn ratio(speeds: Speeds, side: &Side, other: &Side) -> f64 {
     median(speeds(side).iter().zip(speeds(other)).map(|(own, theirs)| own / theirs).collect())
 }
 
-const MEMORY: &str = "of the memory in base pages, above it";
+const BASE_SPEED: &str = "base pages, GETs per second of CPU";
 const SPEED: &str = "of greedy's gain in GETs per second of CPU";
-
-/// Memory of a server over that in base pages.
-fn over(side: &Side, base: &Side) -> f64 {
-    side.bytes / base.bytes - 1.0
-}
 
 /// Its part of greedy's gain.
 fn gain(speeds: Speeds, side: &Side, base: &Side, greedy: &Side) -> f64 {
     (ratio(speeds, side, base) - 1.0) / (ratio(speeds, greedy, base) - 1.0)
 }
 
-fn of_half(sides: &[Side]) -> Vec<Figure> {
+fn figures(is_source: bool, sides: &[Side]) -> Vec<Figure> {
     let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
-    let batch = |id, side: &Side| Figure::alone(id, at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs");
-    let peer = Peer { name: "base pages, GETs per second of CPU".to_string(), value: median(base.gets_s.clone()) };
-    let speed = |id, speeds, side| Figure::alone(id, ratio(speeds, side, base), "ratio");
-    vec![
-        Figure::alone("memory_over_base_at_90", over(at_90, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED),
-        Figure::alone("memory_over_base_at_70", over(at_70, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_70", gain(of_all, at_70, base, greedy), SPEED),
-        Figure::alone("memory_over_base_at_50", over(at_50, base), MEMORY),
-        Figure::alone("gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED),
-        Figure::alone("memory_over_base_greedy", over(greedy, base), MEMORY),
-        Figure { peer: Some(peer), ..speed("greedy_speed_over_base", of_all, greedy) },
-        speed("speed_over_base_at_90", of_all, at_90),
-        Figure::alone("gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
-        speed("greedy_speed_over_base_of_hits", of_hits, greedy),
-        batch("p999_base", base),
-        batch("p999_at_90", at_90),
-        batch("p999_at_70", at_70),
-        batch("p999_at_50", at_50),
-        batch("p999_greedy", greedy),
-    ]
+    let over = |side: &Side| side.bytes / base.bytes - 1.0;
+    let arms = [at_90, at_70, at_50].map(|side| [over(side), gain(OF_ALL, side, base, greedy)]);
+    let [first, second, third] = arms;
+    let values = [first, second, third, [over(greedy), ratio(OF_ALL, greedy, base)]];
+    let mut figures = store_figures(is_source, values, gain(OF_HITS, at_90, base, greedy), [SPEED, "ratio"]);
+    if !is_source {
+        let speed = |id, speeds, side| Figure::alone(id, ratio(speeds, side, base), "ratio");
+        figures[7].peer = Some(Peer { name: BASE_SPEED.to_string(), value: median(base.gets_s.clone()) });
+        figures.insert(8, speed("speed_over_base_at_90", OF_ALL, at_90));
+        figures.push(speed("greedy_speed_over_base_of_hits", OF_HITS, greedy));
+        let batches = [("base", base), ("at_90", at_90), ("at_70", at_70), ("at_50", at_50), ("greedy", greedy)];
+        let batch = |(name, side): (&str, &Side)| {
+            Figure::alone(format!("p999_{name}"), at_share(side.batches_ms.clone(), 0.999), "ms for 32 GETs")
+        };
+        figures.extend(batches.map(batch));
+    }
+    figures
 }
 
 /// What a huge page saves of an access that waits for the one before.
-fn saved(id: &'static str, bytes: usize, options: &Options) -> Result<Figure, LabError> {
-    let (base, huge) = access_ns(bytes, options)?;
-    let peer = Some(Peer { name: format!("an access to {} MiB in base pages, ns", bytes >> 20), value: base });
-    Ok(Figure::alone(id, base - huge, "ns of an access that waits for the one before").beside(peer))
-}
-
-/// The source's tables, made relative: 12.2 GB and 19.0 k/s in base pages, 20.7 GB and 21.7 k/s greedy.
-fn of_source(sides: &[Side]) -> Vec<Figure> {
-    let [greedy, base, at_90, at_70, at_50] = sides else { unreachable!("there are five servers") };
-    let paper = |id, value, unit, paper| Figure::alone(id, value, unit).paper(paper);
-    vec![
-        paper("source_memory_over_base_at_90", over(at_90, base), MEMORY, 0.008),
-        paper("source_gain_over_greedy_at_90", gain(of_all, at_90, base, greedy), SPEED, 0.70),
-        paper("source_memory_over_base_at_70", over(at_70, base), MEMORY, 0.057),
-        paper("source_gain_over_greedy_at_70", gain(of_all, at_70, base, greedy), SPEED, 0.78),
-        paper("source_memory_over_base_at_50", over(at_50, base), MEMORY, 0.459),
-        paper("source_gain_over_greedy_at_50", gain(of_all, at_50, base, greedy), SPEED, 0.96),
-        paper("source_memory_over_base_greedy", over(greedy, base), MEMORY, 0.697),
-        paper("source_greedy_speed_over_base", ratio(of_all, greedy, base), "ratio", 1.142),
-        Figure::alone("source_gain_over_greedy_at_90_of_hits", gain(of_hits, at_90, base, greedy), SPEED),
-    ]
+fn saved(id: &'static str, bytes: usize, lab: &Lab<'_>) -> Result<Figure, LabError> {
+    let (base, huge) = access_ns(bytes, lab)?;
+    let name = format!("an access to {} MiB in base pages, ns", bytes >> 20);
+    Ok(Figure::alone(id, base - huge, "ns of an access that waits for the one before").peer(name, base))
 }
 
 #[cfg(test)]

@@ -15,20 +15,8 @@ use esker_sys::process::{Advice, Process};
 use crate::ingens::loads::Next;
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Seen, first_region, room, thread_cpu};
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, peer,
-    timing::{at_share, median},
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-scan",
-    summary: "Cost of looks through page tables, of clearing access bits, and of promotions for the user of the memory",
-    source: "Ingens, cost of access tracking: 29 % without and 8 % with sampling; the project's own bars: 3 ms per GiB, 5 ms",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::timing::{at_share, median, medians_of};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 const PAGE: usize = PAGE_BYTES as usize;
 const REGION: usize = REGION_BYTES as usize;
@@ -40,8 +28,8 @@ const PERIOD_MS: f64 = 2e3;
 const ROUNDS: u32 = 25;
 /// Of a hundred regions in use, so many are cleared.
 const SAMPLED: u64 = 20;
-/// Promotions use blocks of so many times the memory until they use again what was given back. A virtual machine waits
-/// for its host in each that it never had; all are had once by asking whether there is room.
+/// Promotions use blocks of so many times the memory until they use again what was given back. A virtual machine
+/// waits for its host in each that it never had; all are had once by asking whether there is room.
 const BLOCKS_USED: u64 = 3;
 /// So many promotions are watched, in the short form, too: of fewer, p99.9 is the worst or the one after it.
 const STALLS: usize = 10_000;
@@ -50,16 +38,13 @@ const PROMOTION: Duration = Duration::from_micros(600);
 /// Before and after it, so much is watched too.
 const MARGIN: Duration = Duration::from_micros(200);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (bytes, reads) = if options.quick { (512 * MIB, 20_000_000) } else { (2 * GIB, 80_000_000) };
-    let _kept = keep_memory(options)?;
-    room(BLOCKS_USED * bytes, options)?;
-    let _held = Arm::Base.hold(options)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (bytes, reads) = lab.scale((512 * MIB, 20_000_000), (2 * GIB, 80_000_000));
+    let _kept = keep_memory(lab)?;
+    room(BLOCKS_USED * bytes, lab)?;
+    let _held = Arm::Base.hold(lab)?;
     let mut memory = Memory::new(bytes as usize)?;
-    let mut figures = looks(&mut memory, progress)?;
-    figures.extend(clearing(&memory, reads, options.seed, progress)?);
-    figures.extend(standing_still(&mut memory, progress)?);
-    Ok(figures)
+    Ok([looks(&mut memory, lab)?, clearing(&memory, reads, lab)?, standing_still(&mut memory, lab)?].concat())
 }
 
 /// Memory of this process, in whole regions, and this process as others see it.
@@ -104,7 +89,7 @@ impl Memory {
 }
 
 /// Looks through the page table of this process, which is little else than this memory.
-fn looks(memory: &mut Memory, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+fn looks(memory: &mut Memory, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let failed = |error| peer::fault("the page table", error);
     let mut tracked = Tracked::open(std::process::id(), String::new(), 1).map_err(failed)?;
     let mut per_gib = |memory: &Memory| {
@@ -119,32 +104,25 @@ fn looks(memory: &mut Memory, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figu
     let half = per_gib(memory);
     memory.fill(1);
     let full = per_gib(memory);
-    for region in 0..memory.regions {
-        memory.collapse(region)?;
-    }
+    (0..memory.regions).try_for_each(|region| memory.collapse(region))?;
     let huge = per_gib(memory);
-    for region in 0..memory.regions {
-        memory.split(region)?;
-    }
-    progress(&format!("ms per GiB: {full:.2} of base pages, {half:.2} every second, {huge:.3} of huge pages"));
+    (0..memory.regions).try_for_each(|region| memory.split(region))?;
+    lab.say(format!("ms per GiB: {full:.2} of base pages, {half:.2} every second, {huge:.3} of huge pages"));
     let figure = |id, value| Figure::alone(id, value, "ms per GiB");
     Ok(vec![figure("scan_ms_base", full), figure("scan_ms_half", half), figure("scan_ms_huge", huge)])
 }
 
 /// How many regions of a hundred are cleared in each period.
-fn clearing(memory: &Memory, reads: u64, seed: u64, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+fn clearing(memory: &Memory, reads: u64, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     if Seen::open()?.huge_in(&memory.bytes) > 0 {
         return Err(LabError::Data("huge pages were not split".to_string()));
     }
-    let (mut all, mut sampled) = (Vec::new(), Vec::new());
-    for round in 1..=ROUNDS {
-        let seed = seed + u64::from(round);
+    let [all, sampled] = medians_of(ROUNDS, |round| {
+        let seed = lab.seed + u64::from(round);
         let [none, each, some] = [0, 100, SAMPLED].map(|percent| read_beside(memory, reads, percent, seed));
-        progress(&format!("round {round} of {ROUNDS}: {none:.1} ms, {each:.1} cleared, {some:.1} sampled"));
-        all.push((each - none) / PERIOD_MS);
-        sampled.push((some - none) / PERIOD_MS);
-    }
-    let (all, sampled) = (median(all), median(sampled));
+        lab.say(format!("round {round} of {ROUNDS}: {none:.1} ms, {each:.1} cleared, {some:.1} sampled"));
+        Ok([each, some].map(|cleared| (cleared - none) / PERIOD_MS))
+    })?;
     let unit = "of the CPU time of random reads in base pages, above it";
     Ok(vec![
         Figure::alone("cleared_overhead", all, unit).paper(0.29),
@@ -174,7 +152,7 @@ fn read_beside(memory: &Memory, reads: u64, percent: u64, seed: u64) -> f64 {
 }
 
 /// How long a thread stands still that uses a region while it is promoted, and while nothing happens.
-fn standing_still(memory: &mut Memory, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+fn standing_still(memory: &mut Memory, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     memory.fill(1);
     let (mut promoted, mut control) = (Vec::new(), Vec::new());
     let watch = Watch { region: AtomicUsize::new(0), longest: AtomicU64::new(0), is_over: AtomicBool::new(false) };
@@ -195,7 +173,7 @@ fn standing_still(memory: &mut Memory, progress: &mut dyn FnMut(&str)) -> Result
         done
     })?;
     let (with, without) = (at_share(promoted.clone(), 0.999), at_share(control, 0.999));
-    progress(&format!("p99.9 of {STALLS} promotions: {with:.2} ms, without one {without:.2} ms"));
+    lab.say(format!("p99.9 of {STALLS} promotions: {with:.2} ms, without one {without:.2} ms"));
     Ok(vec![
         Figure::alone("stall_ms_median", median(promoted), "ms without progress in a promotion"),
         Figure::alone("stall_ms_p999", with, "ms without progress in a promotion"),

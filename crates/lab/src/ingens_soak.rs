@@ -1,9 +1,9 @@
 //! `ingens-soak`: the manager beside a Redis, a memcached and a Python process for half an hour. All of them take and
 //! give back memory, and every byte that they give out is compared with what it must be.
 //!
-//! Keys come and go in turns of growth, balance and decline, so that regions fill and empty. What it tells of settings
-//! is of all files below those of huge pages, of sharing and of the monitor: read before the manager begins and after
-//! it has ended.
+//! Keys come and go in turns of growth, balance and decline, so that regions fill and empty. What it tells of
+//! settings is of all files below those of huge pages, of sharing and of the monitor: read before the manager begins
+//! and after it has ended.
 
 mod store;
 
@@ -17,20 +17,9 @@ use std::time::{Duration, Instant};
 
 use esker_base::units::MIB;
 
-use crate::ingens::room;
-use crate::manager_client::Asked;
-use esker_lab_kit::{Experiment, Figure, LabError, Options, bound::Bound, peer};
+use crate::ingens::{Manager, room};
+use esker_lab_kit::{Figure, Lab, LabError, bound::Bound, peer};
 use store::{Counts, Kind, Store};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ingens-soak",
-    summary: "The manager for half an hour beside Redis, memcached and Python: wrong bytes, settings, its own cost",
-    source: "the project's own bars: no wrong byte, all settings as before",
-    simulated: false,
-    rivals: &["redis-server", "memcached", "python3"],
-    run,
-};
 
 const QUICK: Duration = Duration::from_secs(45);
 const FULL: Duration = Duration::from_secs(1800);
@@ -43,48 +32,18 @@ const ROOM: u64 = 1536 * MIB;
 
 /// Maps, fills, frees in parts and unmaps, and says after each round how many pages it has compared and how many were
 /// wrong.
-const PYTHON: &str = r"
-import mmap, random, sys, time
-random.seed(int(sys.argv[1]))
-P = 4096
-kept = []
-def check(m, what):
-    return sum(m[p * P:p * P + P] != bytes([c]) * P for p, c in enumerate(what))
-while True:
-    n = random.randrange(8, 41) * 256
-    m = mmap.mmap(-1, n * P, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    what = [0] * n
-    for p in range(n):
-        what[p] = random.randrange(1, 256)
-        m[p * P:p * P + P] = bytes([what[p]]) * P
-    kept.append((m, what))
-    time.sleep(0.1)
-    for m, what in random.sample(kept, min(2, len(kept))):
-        start = random.randrange(len(what))
-        count = min(random.choice((1, 100, 1000)), len(what) - start)
-        m.madvise(mmap.MADV_DONTNEED, start * P, count * P)
-        what[start:start + count] = [0] * count
-    wrong = pages = 0
-    for m, what in kept:
-        wrong += check(m, what)
-        pages += len(what)
-    while len(kept) > 4: kept.pop(random.randrange(len(kept)))[0].close()
-    print(pages, wrong, flush=True)
-";
+const PYTHON: &str = include_str!("ingens_soak/mapper.py");
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let time = if options.quick { QUICK } else { FULL };
-    room(ROOM, options)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    room(ROOM, lab)?;
     let before = settings();
-    let mut stores = [
-        Store::start(Kind::Redis, &options.scratch, options.seed)?,
-        Store::start(Kind::Memcached, &options.scratch, options.seed)?,
-    ];
-    let mut mapper = Mapper::start(options.seed)?;
+    let mut stores =
+        [Store::start(Kind::Redis, lab.scratch, lab.seed)?, Store::start(Kind::Memcached, lab.scratch, lab.seed)?];
+    let mut mapper = Mapper::start(lab.seed)?;
     let others = [stores[1].pid(), mapper.python.pid()].map(|pid| format!("[[process]]\npid = {pid}\n")).concat();
-    let manager = Asked::start(&options.scratch, stores[0].pid(), &others)?;
+    let manager = Manager::start(lab.scratch, stores[0].pid(), &others)?;
     let begun = Instant::now();
-    let memory = work(&mut stores, &mut mapper, &manager, time, progress)?;
+    let memory = work(&mut stores, &mut mapper, &manager, lab)?;
     let (seconds, status) = (begun.elapsed().as_secs_f64(), manager.status()?);
     drop(manager);
     let [redis, memcached] = stores.map(|store| store.counts);
@@ -95,7 +54,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
         return Err(LabError::Data(format!("{wrong} values were wrong: {all:?}")));
     }
     let changed = changed(&before, &settings());
-    changed.iter().for_each(|setting| progress(setting));
+    changed.iter().for_each(|setting| lab.say(setting));
     Ok(vec![
         Figure::alone("wrong_values", wrong as f64, "of all that were compared"),
         Figure::alone("compared_mib", (sum(|counts| counts.checked) / MIB) as f64, "MiB"),
@@ -110,13 +69,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
 }
 
 /// Works on all three until the time is over. Returns the most memory that the manager took.
-fn work(
-    stores: &mut [Store; 2],
-    mapper: &mut Mapper,
-    manager: &Asked,
-    time: Duration,
-    progress: &mut dyn FnMut(&str),
-) -> Result<u64, LabError> {
+fn work(stores: &mut [Store; 2], mapper: &mut Mapper, manager: &Manager, lab: &Lab<'_>) -> Result<u64, LabError> {
     let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
     let serve = |store: &mut Store| {
         while !is_over.load(Ordering::Relaxed) {
@@ -129,7 +82,7 @@ fn work(
         let [redis, memcached] = stores;
         let clients = [threads.spawn(|| serve(redis)), threads.spawn(|| serve(memcached))];
         let python = threads.spawn(|| mapper.follow(&is_over));
-        let watched = watch(manager, begun, time, progress);
+        let watched = watch(manager, begun, lab);
         is_over.store(true, Ordering::Relaxed);
         for client in clients {
             client.join().map_err(|_| peer::fault("a client", "it has panicked"))??;
@@ -140,20 +93,15 @@ fn work(
 }
 
 /// Looks at the manager now and then, until the time is over.
-fn watch(manager: &Asked, begun: Instant, time: Duration, progress: &mut dyn FnMut(&str)) -> Result<u64, LabError> {
-    let mut most = 0;
+fn watch(manager: &Manager, begun: Instant, lab: &Lab<'_>) -> Result<u64, LabError> {
+    let (mut most, time) = (0, lab.scale(QUICK, FULL));
     while begun.elapsed() < time {
         sleep(TOLD_EVERY.min(time.saturating_sub(begun.elapsed())));
         let status = manager.status()?;
         most = most.max(manager.memory()?);
-        progress(&format!(
-            "{:.0} s: {} promotions, {} demotions, {:.2} % of a CPU, {} MiB",
-            begun.elapsed().as_secs_f64(),
-            status.done.promotions,
-            status.done.demotions,
-            100.0 * status.cpu_s / status.uptime_s,
-            most / MIB
-        ));
+        let (seconds, share) = (begun.elapsed().as_secs_f64(), 100.0 * status.cpu_s / status.uptime_s);
+        let done = format!("{} promotions, {} demotions", status.done.promotions, status.done.demotions);
+        lab.say(format!("{seconds:.0} s: {done}, {share:.2} % of a CPU, {} MiB", most / MIB));
     }
     Ok(most)
 }

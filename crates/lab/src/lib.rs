@@ -3,12 +3,13 @@
 //! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
 //! missing makes the run fail and say how to install it.
 //!
-//! Reading order: `artc` (replays), `ingens` (real huge pages), `manager_client` (their manager), `random_writes`,
-//! `reflink`, `copy_on_write` (a rival of our own), then one file per experiment. Rigs and reports are
-//! `esker-lab-kit`'s.
+//! Reading order: [`ALL`] (the table of experiments), `played` (requests on one stack, as `esker try` does it),
+//! `artc` (replays), `ingens` (real huge pages and their manager), `random_writes`, `reflink`, `copy_on_write` (a
+//! rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.
+//!
+//! Names of figures are made of an arm, a load and a figure wherever an experiment has several of each.
 
 #![forbid(unsafe_code)]
-#![allow(unreachable_pub, reason = "experiments are moving to tables")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -62,9 +63,9 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
-mod manager_client;
 mod nbd_vs_peers;
 mod paced_ext4;
+mod played;
 mod random_setting;
 mod random_writes;
 mod reflink;
@@ -81,54 +82,191 @@ use esker_lab_kit::Experiment;
 
 /// Every experiment, in the order in which it is listed.
 pub const ALL: &[Experiment] = &[
-    rt_throughput::EXPERIMENT,
-    sim_throughput::EXPERIMENT,
-    growth::EXPERIMENT,
-    ssd_wa::EXPERIMENT,
-    file_vs_fio::EXPERIMENT,
-    nbd_vs_peers::EXPERIMENT,
-    data_path::EXPERIMENT,
-    hostile_clients::EXPERIMENT,
-    attach_vs_raw::EXPERIMENT,
-    try_quick::EXPERIMENT,
-    try_any::EXPERIMENT,
-    try_truth::EXPERIMENT,
-    paced_ext4::EXPERIMENT,
-    device_calibration::EXPERIMENT,
-    able_theory::EXPERIMENT,
-    able_predicted_vs_observed::EXPERIMENT,
-    able_complexity::EXPERIMENT,
-    able_overhead::EXPERIMENT,
-    ingens_fair::EXPERIMENT,
-    ingens_bloat::EXPERIMENT,
-    ingens_misprediction::EXPERIMENT,
-    ingens_fault_latency::EXPERIMENT,
-    ingens_overhead::EXPERIMENT,
-    ingens_redis::EXPERIMENT,
-    ingens_scan::EXPERIMENT,
-    ingens_fragmented::EXPERIMENT,
-    ingens_sharing::EXPERIMENT,
-    ingens_daemon::EXPERIMENT,
-    ingens_khugepaged::EXPERIMENT,
-    ingens_soak::EXPERIMENT,
-    cleaning_policies::EXPERIMENT,
-    anvil_recovery::EXPERIMENT,
-    anvil_clone_vs_cp::EXPERIMENT,
-    artc_compile::EXPERIMENT,
-    artc_ground_truth::EXPERIMENT,
-    anvil_gc_steady::EXPERIMENT,
-    anvil_gc_scaling::EXPERIMENT,
-    anvil_scanner_threads::EXPERIMENT,
-    artc_init::EXPERIMENT,
-    artc_semantics::EXPERIMENT,
-    artc_micro::EXPERIMENT,
-    artc_cache::EXPERIMENT,
-    artc_slices::EXPERIMENT,
-    artc_flash::EXPERIMENT,
-    artc_leveldb::EXPERIMENT,
-    artc_programs::EXPERIMENT,
-    artc_concurrency::EXPERIMENT,
-    artc_sensitivity::EXPERIMENT,
-    artc_overhead::EXPERIMENT,
-    anvil_snapshot::EXPERIMENT,
+    Experiment::simulated("rt-throughput", rt_throughput::run)
+        .about("Simulated I/Os per second through five pass-through layers, and the cost of one layer")
+        .after("the project's own bars: at least 4 million per second and core, at most 10 ns per layer"),
+    Experiment::simulated("sim-throughput", sim_throughput::run)
+        .about("Simulated I/Os per second through the SSD model's FTL in steady state")
+        .after("the project's own bar: at least 1 million per second and core; MQSim reaches about 0.1"),
+    Experiment::real("growth", growth::run)
+        .about("How the CPU time and memory of the main jobs grow with their size, as exponents")
+        .after("the project's own bars: an exponent of at most 1.15, of memory that must not grow at most 0.1"),
+    Experiment::simulated("ssd-wa", ssd_wa::run)
+        .about("Write amplification of the SSD model under uniform writes, against the published formula")
+        .after("Desnoyers 2012 and Xiang and Kurkoski 2011; the project's own bar: within 3 % from 70 to 95 % utilisation"),
+    Experiment::real("file-vs-fio", file_vs_fio::run)
+        .about("Random 4 KiB reads of a file device against fio's io_uring engine")
+        .after("the project's own bar: at least 0.9 of fio at the same depth")
+        .beside(&["fio"]),
+    Experiment::real("nbd-vs-peers", nbd_vs_peers::run)
+        .about("Random 4 KiB over NBD against nbdkit and qemu-nbd, each with its best setting")
+        .after("the project's own bars: 1.0 of nbdkit, 1.25 of it for reads at depth 32, 2.0 of qemu-nbd")
+        .beside(&["fio", "nbdkit", "qemu-nbd"]),
+    Experiment::real("data-path", data_path::run)
+        .about("Instructions and allocations of one NBD request of 4 KiB at depth 1, on three stacks (callgrind)")
+        .after("the project's own bars: writes of 13,200, 14,400 and 21,000 instructions and of 8, 12 and 15 allocations")
+        .beside(&["valgrind", "fio"]),
+    Experiment::real("hostile-clients", hostile_clients::run)
+        .about("What a newcomer waits beside clients that want to keep it out, and whether a planted key gets out")
+        .after("the project's own bars: at most 3 times an idle server, no lockout, 64 MiB, no key"),
+    Experiment::real("attach-vs-raw", attach_vs_raw::run)
+        .about("Random 4 KiB on an attached file device against a loop device on the same file")
+        .after("the issue of front ends, which sets no bar")
+        .beside(&["fio"]),
+    Experiment::simulated("try-quick", try_quick::run)
+        .about("The default `esker try` on a prefix of its traces: verdict, determinism, speed of virtual time")
+        .after("the project's main job; traces: blkreplay's linux-mysql and linux-webserver-2"),
+    Experiment::real("try-any", try_any::run)
+        .about("`esker try` on every block trace at hand: does it end, how soon, and at what cost a request")
+        .after("the project's main job, on traces that were not chosen for it"),
+    Experiment::real("try-truth", try_truth::run)
+        .about("Predicted against real throughput and latency, for memory, files and paced models, with and without layers")
+        .after("the project's own bars: mean error at most 5 %, worst at most 15 %"),
+    Experiment::real("paced-ext4", paced_ext4::run)
+        .about("fio on ext4 on an attached, paced disk model, against the model's virtual twin")
+        .after("the issue of models: within the error that is stated for predictions of such devices")
+        .beside(&["fio", "mkfs.ext4"]),
+    Experiment::simulated("device-calibration", device_calibration::run)
+        .about("The disk model against measured disks: demerit, hit or miss, and the error of each request")
+        .after("issue 3: demerit at most 10 %, class right for 90 %, median error at most 10 % of the mean; DiskSim's own \
+             validation prints 0.268 ms for this Atlas 10K (demerit 6.9 %)"),
+    Experiment::real("able-theory", able_theory::run)
+        .about("The theory of stacking against the thesis' tables, and the time to find the best order")
+        .after("Improving Storage with Stackable Extensions, figures 5.3 to 5.5 and section 5.4; the project's own bars: 1 s"),
+    Experiment::simulated("able-predicted-vs-observed", able_predicted_vs_observed::run)
+        .about("Last handlers of each volume in random running stacks, as predicted and as observed")
+        .after("Improving Storage with Stackable Extensions, section 5.3, whose rules it does not test against running stacks"),
+    Experiment::real("able-complexity", able_complexity::run)
+        .about("Code of the sample extensions on the primitives against the same by hand")
+        .after("Improving Storage with Stackable Extensions, table 5.3 (vanilla to ABLE)")
+        .beside(&["cargo"]),
+    Experiment::real("able-overhead", able_overhead::run)
+        .about("Instructions of the sample extensions on the primitives against the same by hand, and their share of I/O time")
+        .after("Improving Storage with Stackable Extensions, figure 5.9; the project's bars: 5 %, 1 % and 10 ns")
+        .beside(&["cargo", "valgrind"]),
+    Experiment::simulated("ingens-fair", ingens_fair::run)
+        .about("When three equal workers end that share slow promotion: by fairness, and in turn as khugepaged does")
+        .after("Ingens, section on fairness (three instances of Canneal); the project's own bars: 5 %, and 15 % in turn"),
+    Experiment::simulated("ingens-bloat", ingens_bloat::run)
+        .about("Memory and speed of a modelled key-value store with many of its keys deleted, by promotion threshold")
+        .after("Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %"),
+    Experiment::real("ingens-misprediction", ingens_misprediction::run)
+        .about("Hot huge pages that turn out to be unused, and access bits that need not be cleared")
+        .after("Ingens, section on access tracking: below 3 % for most loads, more for random ones"),
+    Experiment::real("ingens-fault-latency", ingens_fault_latency::run)
+        .about("Latency of faults in base pages, with greedy huge pages and beside the manager; how soon it promotes")
+        .after("Ingens, table of page fault latency; the project's own bar: promoted within 100 ms of the 461st page"),
+    Experiment::real("ingens-overhead", ingens_overhead::run)
+        .about("CPU time of array, graph and request loads with the manager and its own, over THP=always")
+        .after("Ingens, overhead without fragmentation: 0.7 % mean, 3.0 % worst; the project's own bars for the manager"),
+    Experiment::real("ingens-redis", ingens_redis::run)
+        .about("Memory and GETs of a real Redis with half and with 70 % of its keys deleted: base pages, the manager, THP=always")
+        .after("Ingens, tables of Redis' memory and throughput; the project's own bars: 1 % and 60 %")
+        .beside(&[ingens::redis::PROGRAM]),
+    Experiment::real("ingens-scan", ingens_scan::run)
+        .about("Cost of looks through page tables, of clearing access bits, and of promotions for the user of the memory")
+        .after("Ingens, cost of access tracking: 29 % without and 8 % with sampling; the project's own bars: 3 ms per GiB, 5 ms"),
+    Experiment::real("ingens-fragmented", ingens_fragmented::run)
+        .about("Requests that take fresh memory in fragmented and in whole memory: the manager, base pages, THP=always")
+        .after("Ingens, table of Cloudstone under fragmentation; the project's own bar: p99.9 below greedy's"),
+    Experiment::real("ingens-sharing", ingens_sharing::run)
+        .about("Memory that sharing of equal pages saves, and what it costs hot memory: none, all, same type, coordinated")
+        .after("Ingens, table of page sharing: coordinated saves 71.3 % of what KVM does and costs 1.5 to 2.6 %"),
+    Experiment::real("ingens-daemon", ingens_daemon::run)
+        .about("The manager's own share of a CPU beside 10 GiB in huge pages, of which nothing or much is used")
+        .after("the project's own bars: 0.5 % beside an idle process, 2 % beside a busy one"),
+    Experiment::real("ingens-khugepaged", ingens_khugepaged::run)
+        .about("Speed-up of greedy faults that madvise, khugepaged (slow, fast) and the manager give in the same time")
+        .after("Ingens, asynchronous promotion alone; the specification's bars: 1/4 at most without signals of faults, 90 % with"),
+    Experiment::real("ingens-soak", ingens_soak::run)
+        .about("The manager for half an hour beside Redis, memcached and Python: wrong bytes, settings, its own cost")
+        .after("the project's own bars: no wrong byte, all settings as before")
+        .beside(&["redis-server", "memcached", "python3"]),
+    Experiment::simulated("cleaning-policies", cleaning_policies::run)
+        .about("Write amplification of cleaning policies: utilisation, skew, drift, snapshots and clones, against theory")
+        .after("Sprite-LFS, the thesis on NILFS2, SepBIT; Desnoyers 2012 and Van Houdt 2013; the project's own bars"),
+    Experiment::real("anvil-recovery", anvil_recovery::run)
+        .about("Seconds to open a volume with 16 million mappings after a kill")
+        .after("issue 6 of this project: at most 5 seconds (ANViL gives no figure)"),
+    Experiment::real("anvil-clone-vs-cp", anvil_clone_vs_cp::run)
+        .about("Cloning 1 GiB against copying it, and the cost of one extent")
+        .after("ANViL, figure 3.4: over 100 times faster than cp; issue 6 of this project: at most 1 ms, at most 1 us for each extent")
+        .beside(&["mkfs.btrfs", "mkfs.xfs"]),
+    Experiment::real("artc-compile", artc_compile::run)
+        .about("Time and memory of compiling and loading a trace of 1.7 million actions")
+        .after("thesis on hardware-driven evolution, section 2.4; the project's own bars"),
+    Experiment::simulated("artc-ground-truth", artc_ground_truth::run)
+        .about("Precision and recall of the inferred order on programs whose order is known")
+        .after("thesis on hardware-driven evolution, section 2.6 (never measured there)"),
+    Experiment::real("anvil-gc-steady", anvil_gc_steady::run)
+        .about("Random writes with the collector in its steady state: write amplification, balance, 99th percentile")
+        .after("ANViL, figure 3.8 (allocation and reclamation in balance); issue 6 of this project: p99 at most 5 times that \
+             without the collector"),
+    Experiment::real("anvil-gc-scaling", anvil_gc_scaling::run)
+        .about("Time to clean everything against the amount of live data: the slope of both logarithms")
+        .after("ANViL, figure 3.9 (roughly linear from 128 MiB to 128 GiB); issue 6 of this project: slope 0.9 to 1.1"),
+    Experiment::real("anvil-scanner-threads", anvil_scanner_threads::run)
+        .about("Mappings scanned per second with 1 and 2 scanners; efficiency with 12 and 64 in virtual time")
+        .after("ANViL, figure 3.10 (near-linear up to 12 threads); issue 6 of this project: 2 scanners 1.8 times as fast as 1, 0.9 of \
+             the ideal with 12"),
+    Experiment::real("artc-init", artc_init::run)
+        .about("Time of restoring a tree of which 1 % changed, against making all of it")
+        .after("specification of program traces, item 26"),
+    Experiment::real("artc-semantics", artc_semantics::run)
+        .about("Calls that a replay has come out otherwise, by mode, on many traces")
+        .after("thesis on hardware-driven evolution, section 2.5.1, figure 2.7"),
+    Experiment::real("artc-micro", artc_micro::run)
+        .about("Errors of replays of parallel readers across one and two modelled disks, by mode")
+        .after("thesis on hardware-driven evolution, section 2.5.2, figure 2.8"),
+    Experiment::real("artc-cache", artc_cache::run)
+        .about("Errors of replays between a large and a small page cache, by mode")
+        .after("thesis on hardware-driven evolution, section 2.5.2, figure 2.8")
+        .beside(&["mkfs.ext4"]),
+    Experiment::real("artc-slices", artc_slices::run)
+        .about("Errors of replays between long and short slices of an I/O scheduler, by mode")
+        .after("thesis on hardware-driven evolution, section 2.5.2, figures 2.8 and 2.9")
+        .beside(&["mkfs.ext4"]),
+    Experiment::real("artc-flash", artc_flash::run)
+        .about("Thread time of recorded programs on a modelled disk over that on modelled flash, and what of it is fsync")
+        .after("thesis on hardware-driven evolution, section 2.5.4, figures 2.15 and 2.16")
+        .beside(&["mkfs.ext4"]),
+    Experiment::real("artc-leveldb", artc_leveldb::run)
+        .about("Errors of replays of LevelDB across file systems and modelled devices, by mode")
+        .after("thesis on hardware-driven evolution, section 2.5.3, figures 2.10 to 2.12")
+        .beside(&[artc::leveldb::PYTHON, "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
+    Experiment::real("artc-programs", artc_programs::run)
+        .about("Errors of predictions of git clone and of LevelDB with mapped tables, on three file systems over a model")
+        .after("ours; after the thesis on hardware-driven evolution, section 2.5.3")
+        .beside(&[artc::leveldb::PYTHON, "git", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
+    Experiment::real("artc-concurrency", artc_concurrency::run)
+        .about("How much of LevelDB's concurrency a replay keeps, and the lengths of the edges that limit it")
+        .after("thesis on hardware-driven evolution, section 2.5.3, figures 2.13 and 2.14")
+        .beside(&[artc::leveldb::PYTHON, "mkfs.ext4"]),
+    Experiment::real("artc-sensitivity", artc_sensitivity::run)
+        .about("What replays lose without each of the rules: calls that come out otherwise, and errors of time")
+        .after("specification of program traces, item 56")
+        .beside(&[artc::leveldb::PYTHON, "mkfs.ext4"]),
+    Experiment::real("artc-overhead", artc_overhead::run)
+        .about("What a replay costs beside its calls, and how far paced calls drift")
+        .after("the issue of replay: at most 2 times a plain loop, at most 0.1 % drift at 50,000 calls a second")
+        .beside(&["strace"]),
+    Experiment::real("anvil-snapshot", anvil_snapshot::run)
+        .about("Random 4 KiB writes after snapshots: against none, copy-on-write, qcow2 and the bare file")
+        .after("ANViL, figure 3.5: up to 7 times LVM; issue 6 of this project: at least 0.95 of the rate before, 5 times copy-on-write of \
+             2 MiB, 1.5 times the best of it and qcow2, 0.9 of the bare file")
+        .beside(&["fio", "qemu-img", "qemu-nbd"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_have_names_of_their_own_and_say_what_they_are_and_reproduce() {
+        let names: std::collections::BTreeSet<&str> = ALL.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for experiment in ALL {
+            assert!(!experiment.summary.is_empty() && !experiment.source.is_empty(), "{}", experiment.name);
+        }
+    }
+}

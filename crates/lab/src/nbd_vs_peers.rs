@@ -7,23 +7,8 @@ use std::time::Duration;
 
 use esker_base::units::MIB;
 
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options,
-    nbd_serving::{self, Rival, export},
-    peer, scratch,
-    serving::Serving,
-    timing,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "nbd-vs-peers",
-    summary: "Random 4 KiB over NBD against nbdkit and qemu-nbd, each with its best setting",
-    source: "the project's own bars: 1.0 of nbdkit, 1.25 of it for reads at depth 32, 2.0 of qemu-nbd",
-    simulated: false,
-    rivals: &["fio", "nbdkit", "qemu-nbd"],
-    run,
-};
+use esker_lab_kit::nbd_serving::{self, Rival, export};
+use esker_lab_kit::{Figure, Lab, LabError, peer, scratch, serving::Serving, timing};
 
 /// Bytes of each export; all of them are written before anything is measured.
 const SIZE: u64 = 64 * MIB;
@@ -37,92 +22,76 @@ const NBDKIT: &[&[&str]] =
     &[&["--threads=1"], &["--threads=4"], &["--threads=16"], &["--threads=1", "allocator=malloc"]];
 const QEMU: &[&[&str]] = &[&["--aio=threads"], &["--aio=io_uring"], &["--aio=native", "--cache=none"]];
 
-/// One load.
+/// Random reads or writes, so many in flight.
 #[derive(Clone, Copy)]
 struct Load {
     rw: &'static str,
     depth: u32,
 }
 
-const QD1_READ: Load = Load { rw: "read", depth: 1 };
-const QD1_WRITE: Load = Load { rw: "write", depth: 1 };
-const QD32_READ: Load = Load { rw: "read", depth: 32 };
-const QD32_WRITE: Load = Load { rw: "write", depth: 32 };
+/// A rival, the word for it in names of figures, its settings, and the loads in which it is compared.
+type Opponent = (&'static str, &'static str, &'static [&'static [&'static str]], &'static [Load]);
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+const LOADS: [Load; 4] = [
+    Load { rw: "read", depth: 1 },
+    Load { rw: "write", depth: 1 },
+    Load { rw: "read", depth: 32 },
+    Load { rw: "write", depth: 32 },
+];
+const OPPONENTS: [Opponent; 2] =
+    [("nbdkit", "nbdkit", NBDKIT, &LOADS), ("qemu-nbd", "qemu", QEMU, LOADS.split_at(2).1)];
+
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
     let shm = scratch::folder(Path::new(TMPFS))?;
     let raw = shm.path().join("raw");
     let fault = LabError::scratch(&raw);
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;
     // The speed of a machine that others use changes within a second: many short pairs tell more than a few long ones.
-    let (pairs, millis) = if options.quick { (11, 250) } else { (15, 2_000) };
-    let span = Duration::from_millis(millis);
-    let bench = Bench { dir: dir.path(), raw: &raw, pairs, span, seed: options.seed };
+    let (pairs, millis) = lab.scale((11, 250), (15, 2_000));
+    let bench = Bench { lab, dir: dir.path(), raw: &raw, span: Duration::from_millis(millis) };
     let ours = dir.path().join("ours");
     let _serving = bench.ours(&ours)?;
     let mut figures = Vec::new();
-    let nbdkit = [
-        ("qd1_read_ratio_nbdkit", QD1_READ),
-        ("qd1_write_ratio_nbdkit", QD1_WRITE),
-        ("qd32_read_ratio_nbdkit", QD32_READ),
-        ("qd32_write_ratio_nbdkit", QD32_WRITE),
-    ];
-    for (id, load) in nbdkit {
-        figures.push(bench.compare(id, load, &ours, "nbdkit", NBDKIT, progress)?);
-    }
-    for (id, load) in [("qd32_read_ratio_qemu", QD32_READ), ("qd32_write_ratio_qemu", QD32_WRITE)] {
-        figures.push(bench.compare(id, load, &ours, "qemu-nbd", QEMU, progress)?);
+    for (program, word, settings, loads) in OPPONENTS {
+        for load in loads.iter().copied() {
+            let Load { rw, depth } = load;
+            let best = bench.best_setting(load, program, settings)?;
+            let rival = bench.rival(program, best)?;
+            let name = format!("{program} {}, {rw} at depth {depth}, requests per second", best.join(" "));
+            let (ours, theirs) = (|| bench.rate(load, &ours), || bench.rate(load, &rival.socket));
+            figures.push(timing::ratio(&format!("qd{depth}_{rw}_ratio_{word}"), name, pairs, ours, theirs, lab)?);
+        }
     }
     Ok(figures)
 }
 
-struct Bench<'a> {
+struct Bench<'a, 'b> {
+    lab: &'a Lab<'b>,
     dir: &'a Path,
     raw: &'a Path,
-    pairs: u32,
     span: Duration,
-    seed: u64,
 }
 
-impl Bench<'_> {
-    fn compare(
-        &self,
-        id: &'static str,
-        load: Load,
-        ours: &Path,
-        program: &'static str,
-        settings: &[&[&str]],
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Figure, LabError> {
-        let best = self.best_setting(load, program, settings, progress)?;
-        let rival = self.rival(program, best)?;
-        let name = format!("{program} {}, {} at depth {}, requests per second", best.join(" "), load.rw, load.depth);
-        let theirs = || self.rate(load, &rival.socket);
-        timing::ratio(id, name, self.pairs, || self.rate(load, ours), theirs, progress)
-    }
-
+impl Bench<'_, '_> {
     fn best_setting<'s>(
         &self,
         load: Load,
-        program: &'static str,
+        program: &str,
         settings: &[&'s [&'s str]],
-        progress: &mut dyn FnMut(&str),
     ) -> Result<&'s [&'s str], LabError> {
         let mut best: (f64, &[&str]) = (0.0, &[]);
         for setting in settings {
             let rival = self.rival(program, setting)?;
             let rate = self.rate(load, &rival.socket)?;
-            progress(&format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
-            if rate > best.0 {
-                best = (rate, setting);
-            }
+            self.lab.say(format!("{program} {}: {rate:.0} requests per second", setting.join(" ")));
+            best = if rate > best.0 { (rate, setting) } else { best };
         }
         Ok(best.1)
     }
 
     /// Starts a rival whose content has been written.
-    fn rival(&self, program: &'static str, setting: &[&str]) -> Result<Rival, LabError> {
+    fn rival(&self, program: &str, setting: &[&str]) -> Result<Rival, LabError> {
         let socket = self.dir.join(program);
         let mut command = Command::new(program);
         match program {
@@ -146,7 +115,7 @@ impl Bench<'_> {
     /// Our server at `socket`, whose content has been written.
     fn ours(&self, socket: &Path) -> Result<Serving, LabError> {
         let text = format!("vol = memory size={SIZE}");
-        let serving = nbd_serving::ours(self.seed, text, "vol", socket, &[])?;
+        let serving = nbd_serving::ours(self.lab.seed, text, "vol", socket, &[])?;
         self.fill(socket)?;
         Ok(serving)
     }
@@ -157,6 +126,6 @@ impl Bench<'_> {
 
     fn rate(&self, load: Load, socket: &Path) -> Result<f64, LabError> {
         let options = format!("--rw=rand{} --iodepth={} --bs=4k", load.rw, load.depth);
-        peer::fio_rate(&export(socket, SIZE), &options, self.span, self.seed, &[load.rw])
+        peer::fio_rate(&export(socket, SIZE), &options, self.span, self.lab.seed, &[load.rw])
     }
 }

@@ -11,37 +11,30 @@
 //! themselves is part of it. `stated_mean_error` and `stated_worst_error` are what `esker try` prints beside such
 //! predictions.
 //!
-//! They were taken from these two jobs, whose errors so say nothing of them. The stated row is *frozen*, and is judged
-//! by three jobs that were held out: other blocks, shares of reads, depths and seeds. `mean_over_stated` and
+//! They were taken from these two jobs, whose errors so say nothing of them. The stated row is *frozen*, and is
+//! judged by three jobs that were held out: other blocks, shares of reads, depths and seeds. `mean_over_stated` and
 //! `worst_over_stated` are their mean and worst error over the stated ones: more than 1 means that more was promised
 //! than holds.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
 use esker_predict::known_error::{Frozen, frozen};
 use esker_predict::outcome::Latency;
-use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
+use esker_predict::{CandidateRun, Load};
 use esker_report::KnownError;
 use esker_trace_block::sink::TAP_FORMAT;
-use esker_trace_block::{Op, Record, Source, TraceReader};
+use esker_trace_block::{Op, Record, Source, TraceError, TraceReader};
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, rig, scratch};
+use crate::played::{self, silent};
+use esker_lab_kit::timing::{mean, mean_and_worst, worst};
+use esker_lab_kit::{Figure, Lab, LabError, peer, rig};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "paced-ext4",
-    summary: "fio on ext4 on an attached, paced disk model, against the model's virtual twin",
-    source: "the issue of models: within the error that is stated for predictions of such devices",
-    simulated: false,
-    rivals: &["fio", "mkfs.ext4"],
-    run,
-};
-
+/// The name under which errors of these predictions are stated.
+const NAME: &str = "paced-ext4";
 const DISK: &str = "disk-model size=8GiB";
 const DISK_SIZE: u64 = 8 * GIB;
 /// Bytes of fio's file.
@@ -58,82 +51,79 @@ struct Job {
     block: u64,
     /// Requests that it has in flight.
     depth: u32,
-    /// Errors of mean, median and 99th percentile of the reads' latency.
-    ids: [&'static str; 3],
-    /// Error of requests per second, where all requests are the program's.
-    rate: Option<&'static str>,
+    /// What the names of its figures begin with.
+    id: &'static str,
+    /// Whether all requests are the program's, so that there is an error of requests per second.
+    has_rate: bool,
 }
 
 /// The jobs from which the stated row was taken.
 const JOBS: [Job; 2] = [
-    Job {
-        name: "reads one at a time",
-        options: "--rw=randread --ioengine=psync",
-        block: BLOCK,
-        depth: 1,
-        ids: ["reads_mean_error", "reads_p50_error", "reads_p99_error"],
-        rate: Some("reads_throughput_error"),
-    },
-    Job {
-        name: "reads, writes and syncs, four in flight",
-        options: "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
-        block: BLOCK,
-        depth: 4,
-        ids: ["mixed_mean_error", "mixed_p50_error", "mixed_p99_error"],
-        rate: None,
-    },
+    Job::named("reads", "reads one at a time").asks("--rw=randread --ioengine=psync", BLOCK, 1).with_rate(),
+    Job::named("mixed", "reads, writes and syncs, four in flight").asks(
+        "--rw=randrw --rwmixread=70 --ioengine=io_uring --fsync=16",
+        BLOCK,
+        4,
+    ),
 ];
 
 /// Jobs that judge it. A row that is taken from these jobs needs other jobs to judge it.
 const HELD_OUT: [Job; 3] = [
-    Job {
-        name: "held out: reads of 64 KiB one at a time",
-        options: "--rw=randread --ioengine=psync",
-        block: 64 * KIB,
-        depth: 1,
-        ids: ["held_64k_mean_error", "held_64k_p50_error", "held_64k_p99_error"],
-        rate: Some("held_64k_throughput_error"),
-    },
-    Job {
-        name: "held out: reads of 16 KiB, two in flight",
-        options: "--rw=randread --ioengine=io_uring",
-        block: 16 * KIB,
-        depth: 2,
-        ids: ["held_16k_mean_error", "held_16k_p50_error", "held_16k_p99_error"],
-        rate: Some("held_16k_throughput_error"),
-    },
-    Job {
-        name: "held out: as many reads as writes of 8 KiB, eight in flight, and syncs",
-        options: "--rw=randrw --rwmixread=50 --ioengine=io_uring --fsync=32",
-        block: 8 * KIB,
-        depth: 8,
-        ids: ["held_mixed_mean_error", "held_mixed_p50_error", "held_mixed_p99_error"],
-        rate: None,
-    },
+    Job::named("held_64k", "held out: reads of 64 KiB one at a time")
+        .asks("--rw=randread --ioengine=psync", 64 * KIB, 1)
+        .with_rate(),
+    Job::named("held_16k", "held out: reads of 16 KiB, two in flight")
+        .asks("--rw=randread --ioengine=io_uring", 16 * KIB, 2)
+        .with_rate(),
+    Job::named("held_mixed", "held out: as many reads as writes of 8 KiB, eight in flight, and syncs").asks(
+        "--rw=randrw --rwmixread=50 --ioengine=io_uring --fsync=32",
+        8 * KIB,
+        8,
+    ),
 ];
+
+impl Job {
+    const fn named(id: &'static str, name: &'static str) -> Job {
+        Job { name, options: "", block: 0, depth: 0, id, has_rate: false }
+    }
+
+    /// Requests of so many bytes, so many of them in flight.
+    const fn asks(self, options: &'static str, block: u64, depth: u32) -> Job {
+        Job { options, block, depth, ..self }
+    }
+
+    const fn with_rate(self) -> Job {
+        Job { has_rate: true, ..self }
+    }
+
+    /// Names of its figures: errors of mean, median and 99th percentile of the reads' latency, then of their rate.
+    fn ids(&self) -> impl Iterator<Item = String> {
+        let all = ["mean", "p50", "p99", "throughput"].into_iter().take(3 + usize::from(self.has_rate));
+        all.map(|what| format!("{}_{what}_error", self.id))
+    }
+}
 
 /// All of them, each with its seed.
 fn jobs(seed: u64) -> impl Iterator<Item = (&'static Job, u64)> {
     JOBS.iter().map(move |job| (job, seed)).chain(HELD_OUT.iter().map(move |job| (job, seed + HELD_OUT_SEED)))
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
-    let span = Duration::from_secs(if options.quick { 12 } else { 90 });
-    let frozen =
-        frozen(EXPERIMENT.name).ok_or_else(|| LabError::Data(format!("no row is frozen for {}", EXPERIMENT.name)))?;
-    progress(&format!("what is stated stands since {}, of {}", frozen.on, frozen.jobs));
-    progress("ext4 on the modelled disk");
-    let disk = Disk::new(dir.path(), options.seed)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
+    let span = Duration::from_secs(lab.scale(12, 90));
+    let frozen = frozen(NAME).ok_or_else(|| LabError::Data(format!("no row is frozen for {NAME}")))?;
+    lab.say(format!("what is stated stands since {}, of {}", frozen.on, frozen.jobs));
+    lab.say("ext4 on the modelled disk");
+    let disk = Disk::new(dir.path(), lab)?;
     let mut real = Vec::new();
-    for (job, seed) in jobs(options.seed) {
-        progress(job.name);
+    for (job, seed) in jobs(lab.seed) {
+        lab.say(job.name);
         real.push(disk.reported(job, span, seed)?);
     }
     let parts = parts(&disk.recorded()?, real.len())?;
     let (mut figures, mut stated) = (Vec::new(), Vec::new());
-    for (((job, seed), real), records) in jobs(options.seed).zip(&real).zip(parts) {
-        progress(&format!("{}: {} requests in virtual time", job.name, records.len()));
+    for (((job, seed), real), records) in jobs(lab.seed).zip(&real).zip(parts) {
+        lab.say(format!("{}: {} requests in virtual time", job.name, records.len()));
         let predicted = predicted(job, records, seed)?;
         figures.push(compared(job, real, &predicted));
         stated = predicted.known_errors;
@@ -158,12 +148,12 @@ struct Disk {
 }
 
 impl Disk {
-    fn new(dir: &Path, seed: u64) -> Result<Disk, LabError> {
+    fn new(dir: &Path, lab: &Lab<'_>) -> Result<Disk, LabError> {
         let trace = dir.join("requests");
         let spec = rig::spec(&format!("disk = {DISK} content=memory"));
         let tap = format!("[device.vol]\nkind = \"tap\"\non = \"disk\"\npath = '{}'\n", trace.display());
         let text = format!("{}\n{tap}", spec.to_toml());
-        let disk = Disk { mounted: Mounted::new("disk", FileSystem::Ext4, &text, dir, seed)?, trace };
+        let disk = Disk { mounted: Mounted::new(lab, FileSystem::Ext4, &text)?, trace };
         peer::fio(&disk.place(), "--rw=write --bs=1m --direct=1 --end_fsync=1")?;
         Ok(disk)
     }
@@ -203,18 +193,14 @@ impl Disk {
         let Disk { mounted, trace } = self;
         drop(mounted);
         let bytes = std::fs::read(&trace).map_err(LabError::scratch(&trace))?;
-        let damaged = |error: &dyn std::fmt::Display| LabError::Data(format!("the recorded requests: {error}"));
-        let mut reader = TraceReader::from_bytes(bytes, TAP_FORMAT).map_err(|error| damaged(&error))?;
-        let mut records = Vec::new();
-        while let Some(record) = reader.next_record().map_err(|error| damaged(&error))? {
-            records.push(record);
-        }
-        Ok(records)
+        let damaged = |error: TraceError| LabError::Data(format!("the recorded requests: {error}"));
+        let mut reader = TraceReader::from_bytes(bytes, TAP_FORMAT).map_err(damaged)?;
+        std::iter::from_fn(|| reader.next_record().transpose()).map(|record| record.map_err(damaged)).collect()
     }
 }
 
-/// What arrived during each of `jobs` jobs: between its marks, which are the last ones, since others may read the last
-/// block before.
+/// What arrived during each of `jobs` jobs: between its marks, which are the last ones, since others may read the
+/// last block before.
 fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> {
     let is_mark = |record: &Record| record.op == Op::Read && record.offset == DISK_SIZE - BLOCK && record.len == BLOCK;
     let marks: Vec<usize> = (0..records.len()).filter(|at| is_mark(&records[*at])).collect();
@@ -232,43 +218,35 @@ fn parts(records: &[Record], jobs: usize) -> Result<Vec<Vec<Record>>, LabError> 
 
 /// The same requests in virtual time, on the model alone.
 fn predicted(job: &Job, records: Vec<Record>, seed: u64) -> Result<CandidateRun, LabError> {
-    let spec = rig::spec(&format!("vol = {DISK} @"));
-    let plan = ComparisonPlan {
-        candidates: vec![Candidate { name: "disk".to_string(), what: DISK.to_string(), spec }],
-        seed,
-        load: Load::Closed { depth: job.depth, think: Nanos::ZERO },
-        speed: SpeedChoice::Factor(1.0),
-        ..ComparisonPlan::of(vec![Trace::from_records("requests", records)])
-    };
-    let silent: Watch = Arc::new(|_, _| {});
-    Ok(plan.prepare(&silent)?.run(0, &silent)?)
+    let load = Load::Closed { depth: job.depth, think: Nanos::ZERO };
+    let plan = played::plan(&format!("vol = {DISK} @"), seed, load, records);
+    Ok(plan.prepare(&silent())?.run(0, &silent())?)
 }
 
 fn compared(job: &Job, real: &Reported, predicted: &CandidateRun) -> Vec<Figure> {
     let Latency { mean_ns, p50_ns, p99_ns, .. } = predicted.reads;
-    let latencies = job.ids.into_iter().zip([mean_ns, p50_ns, p99_ns]).zip(real.latencies);
-    let mut figures: Vec<Figure> =
-        latencies.map(|((id, predicted), real)| error(id, predicted as f64, real, "ns of fio's reads")).collect();
-    figures.extend(job.rate.map(|id| error(id, predicted.requests_per_s, real.per_second, "reads/s of fio")));
-    figures
+    let latencies = [mean_ns, p50_ns, p99_ns].into_iter().zip(real.latencies);
+    let latencies = latencies.map(|(predicted, real)| (predicted as f64, real, "ns of fio's reads"));
+    let all = latencies.chain([(predicted.requests_per_s, real.per_second, "reads/s of fio")]);
+    job.ids().zip(all).map(|(id, (predicted, real, unit))| error(id, predicted, real, unit)).collect()
 }
 
-fn error(id: &'static str, predicted: f64, real: f64, unit: &str) -> Figure {
-    let peer = Some(Peer { name: format!("{unit}, predicted {predicted:.0}"), value: real });
-    Figure::alone(id, (predicted / real - 1.0).abs(), "relative error").beside(peer)
+fn error(id: impl Into<String>, predicted: f64, real: f64, unit: &str) -> Figure {
+    let name = format!("{unit}, predicted {predicted:.0}");
+    Figure::alone(id, (predicted / real - 1.0).abs(), "relative error").peer(name, real)
+}
+
+fn values(errors: &[Figure]) -> Vec<f64> {
+    errors.iter().map(|figure| figure.value).collect()
 }
 
 /// Mean and worst of all, what is stated of such predictions, and every error.
 fn summary(errors: Vec<Figure>, stated: &[KnownError]) -> Vec<Figure> {
-    let values = || errors.iter().map(|figure| figure.value);
-    let unit = "relative error";
-    let mut all = vec![
-        Figure::alone("mean_error", values().sum::<f64>() / errors.len() as f64, unit),
-        Figure::alone("worst_error", values().fold(0.0, f64::max), unit),
-    ];
-    for known in stated.iter().filter(|known| known.source.contains(EXPERIMENT.name)) {
-        all.extend(known.mean.map(|mean| Figure::alone("stated_mean_error", mean, unit)));
-        all.extend(known.worst.map(|worst| Figure::alone("stated_worst_error", worst, unit)));
+    let mut all: Vec<Figure> = mean_and_worst("", &values(&errors)).into();
+    for known in stated.iter().filter(|known| known.source.contains(NAME)) {
+        let figure = |id, value| Figure::alone(id, value, "relative error");
+        all.extend(known.mean.map(|mean| figure("stated_mean_error", mean)));
+        all.extend(known.worst.map(|worst| figure("stated_worst_error", worst)));
     }
     all.extend(errors);
     all
@@ -276,13 +254,13 @@ fn summary(errors: Vec<Figure>, stated: &[KnownError]) -> Vec<Figure> {
 
 /// The errors of held-out jobs, and their mean and worst over what was stated before.
 fn judged(errors: Vec<Figure>, stated: &Frozen) -> Vec<Figure> {
-    let mean = errors.iter().map(|figure| figure.value).sum::<f64>() / errors.len() as f64;
-    let worst = errors.iter().map(|figure| figure.value).fold(0.0, f64::max);
     let over = |id, value: f64, stated| {
-        let peer = Some(Peer { name: format!("stated, held-out jobs {value:.4}"), value: stated });
-        Figure::alone(id, value / stated, "times the stated error").beside(peer)
+        let name = format!("stated, held-out jobs {value:.4}");
+        Figure::alone(id, value / stated, "times the stated error").peer(name, stated)
     };
-    let ratios = [over("mean_over_stated", mean, stated.mean), over("worst_over_stated", worst, stated.worst)];
+    let held = values(&errors);
+    let ratios =
+        [over("mean_over_stated", mean(&held), stated.mean), over("worst_over_stated", worst(&held), stated.worst)];
     ratios.into_iter().chain(errors).collect()
 }
 
@@ -309,11 +287,11 @@ mod tests {
     fn no_job_that_judges_the_stated_error_is_one_from_which_it_was_taken() {
         for held in &HELD_OUT {
             assert_eq!(JOBS.iter().find(|job| job.block == held.block).map(|job| job.name), None, "{}", held.name);
-            assert!(held.ids.iter().chain(&held.rate).all(|id| id.starts_with("held_")), "{}", held.name);
+            assert!(held.ids().all(|id| id.starts_with("held_")), "{}", held.name);
         }
         let seeds: Vec<u64> = jobs(7).map(|(_, seed)| seed).collect();
         assert_eq!(seeds, [7, 7, 1_007, 1_007, 1_007]);
-        let mut ids: Vec<&str> = jobs(1).flat_map(|(job, _)| job.ids.into_iter().chain(job.rate)).collect();
+        let mut ids: Vec<String> = jobs(1).flat_map(|(job, _)| job.ids()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
@@ -329,7 +307,7 @@ mod tests {
         assert!((value("mean_over_stated") - 2.0).abs() < 1e-9, "a mean of 0.2 where 0.1 is stated");
         assert!((value("worst_over_stated") - 1.5).abs() < 1e-9, "0.3 where 0.2 is stated");
         assert_eq!(figures.len(), 4);
-        let row = frozen(EXPERIMENT.name).expect("its row is frozen");
+        let row = frozen(NAME).expect("its row is frozen");
         assert!(row.mean > 0.0 && row.mean <= row.worst);
     }
 

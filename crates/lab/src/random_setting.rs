@@ -7,7 +7,7 @@ use esker_compose::setting::{Extension, Properties, Route, Volume};
 
 /// What a random setting has.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub(crate) struct Size {
     /// Volumes.
     pub volumes: usize,
     /// Extensions, named `e0` and so on, each with one goal of `g0`, `g1` and `g2`.
@@ -17,7 +17,7 @@ pub struct Size {
 }
 
 /// One volume in four is not visible, but the first is.
-pub fn setting(rng: &mut Stream, size: Size) -> Setting {
+pub(crate) fn setting(rng: &mut Stream, size: Size) -> Setting {
     let volume = |at: usize, rng: &mut Stream| Volume {
         name: format!("v{at}"),
         visible: at == 0 || rng.below(4) > 0,

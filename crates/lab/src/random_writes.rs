@@ -7,14 +7,15 @@ use esker_base::Stream;
 use esker_block::{Bio, BioError, Buf, Device};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::join_all;
+
+use esker_lab_kit::rig::clients;
 
 /// Bytes of one write.
-pub const BLOCK: u64 = 4096;
+pub(crate) const BLOCK: u64 = 4096;
 
 /// A number of writes, so many at once, to the first bytes of a device; none is flushed.
 #[derive(Clone, Copy)]
-pub struct Load {
+pub(crate) struct Load {
     /// Bytes of the device that are written to.
     pub bytes: u64,
     /// In flight at once.
@@ -29,15 +30,14 @@ pub struct Load {
 ///
 /// # Errors
 /// The first failure.
-pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, BioError> {
+pub(crate) async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, BioError> {
     let (pool, start) = (Pool::default(), Instant::now());
-    let writers = (0..load.depth).map(|writer| {
+    let writer = |writer| {
         let (device, pool) = (device.clone(), pool.clone());
         let mut random = Stream::named(load.seed, &format!("writer {writer}"));
-        rt.spawn("writer", async move {
+        async move {
             let mut buf = Buf::unique(&pool, BLOCK as usize);
             for number in (writer..load.writes).step_by(load.depth as usize) {
-                // Every payload differs, so that nothing below can cheat.
                 if let Some(bytes) = buf.bytes_mut() {
                     bytes[..8].copy_from_slice(&number.to_le_bytes());
                 }
@@ -46,10 +46,9 @@ pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, B
                 buf = done.buf;
             }
             Ok(())
-        })
-    });
-    let writers: Vec<_> = writers.collect();
-    join_all(writers).await.into_iter().collect::<Result<(), BioError>>()?;
+        }
+    };
+    clients(rt, load.depth, writer).await.into_iter().collect::<Result<(), BioError>>()?;
     Ok(load.writes as f64 / start.elapsed().as_secs_f64())
 }
 
@@ -57,7 +56,7 @@ pub async fn rate(rt: &Rt, device: &Rc<dyn Device>, load: Load) -> Result<f64, B
 ///
 /// # Errors
 /// The first failure.
-pub async fn fill(device: &Rc<dyn Device>, bytes: u64) -> Result<(), BioError> {
+pub(crate) async fn fill(device: &Rc<dyn Device>, bytes: u64) -> Result<(), BioError> {
     let pool = Pool::default();
     for at in (0..bytes).step_by(1 << 20) {
         let mut buf = Buf::unique(&pool, 1 << 20);

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use esker_base::units::GIB;
 
-use esker_lab_kit::{
-    LabError, peer, scratch,
-    timing::{median, seconds},
-};
+use esker_lab_kit::{Lab, LabError, peer, scratch, timing};
 
 /// Bytes of the image: room for the file, and for whatever the file system keeps.
 const IMAGE: u64 = 3 * GIB;
@@ -28,31 +25,25 @@ impl Drop for Mounted {
 ///
 /// # Errors
 /// [`LabError::Rival`]: without root nothing can be mounted.
-pub fn milliseconds(mkfs: &str, parent: &Path, rounds: u64, seed: u64) -> Result<f64, LabError> {
-    let dir = scratch::folder(parent)?;
+pub(crate) fn milliseconds(mkfs: &str, rounds: u32, lab: &Lab<'_>) -> Result<f64, LabError> {
+    let dir = lab.folder()?;
     let fault = LabError::scratch(dir.path());
     let (image, mount) = (dir.path().join("image"), dir.path().join("mount"));
     std::fs::File::create_new(&image).and_then(|file| file.set_len(IMAGE)).map_err(fault)?;
     std::fs::create_dir(&mount).map_err(fault)?;
     let text = |path: &Path| path.display().to_string();
-    peer::output(mkfs, &["-q".to_string(), text(&image)])?;
-    let mounted = peer::output("mount", &["-o".to_string(), "loop".to_string(), text(&image), text(&mount)]);
+    peer::output(mkfs, &["-q", &text(&image)])?;
+    let mounted = peer::output("mount", &["-o", "loop", &text(&image), &text(&mount)]);
     mounted.map_err(|e| peer::fault("mount", format!("{e}; this experiment takes root")))?;
-    let mounted = Mounted(mount.clone());
-    scratch::random_file(&mount.join("whole"), GIB, seed)?;
+    let _mounted = Mounted(mount.clone());
+    scratch::random_file(&mount.join("whole"), GIB, lab.seed)?;
     std::fs::File::create_new(mount.join("empty")).map_err(fault)?;
-    let copy = |from: &str| -> Result<f64, LabError> {
-        let times = (0..rounds).map(|round| {
+    let copy = |from: &str| {
+        timing::median_of(rounds, |round| {
             let to = text(&mount.join(format!("{from}-{round}")));
-            let mut copied = Ok(String::new());
-            let time = seconds(|| {
-                copied = peer::output("cp", &["--reflink=always".to_string(), text(&mount.join(from)), to]);
-            });
-            copied.map(|_| time * 1e3)
-        });
-        Ok(median(times.collect::<Result<Vec<f64>, LabError>>()?))
+            let words = ["--reflink=always", &text(&mount.join(from)), &to];
+            Ok(timing::seconds(|| peer::output("cp", &words))? * 1e3)
+        })
     };
-    let time = copy("whole")? - copy("empty")?;
-    drop(mounted);
-    Ok(time)
+    Ok(copy("whole")? - copy("empty")?)
 }

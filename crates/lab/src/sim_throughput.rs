@@ -16,27 +16,12 @@
 use std::process::Command;
 use std::rc::Rc;
 
-use esker_block::{Bio, Buf};
+use esker_block::{Bio, Buf, Device};
 use esker_rt::Sim;
 use esker_stack::Stack;
 
-use esker_lab_kit::{
-    Experiment, Figure, LabError, Options, Peer,
-    cpu_time::CpuTime,
-    peer,
-    rig::{Rig, clients},
-    timing::median,
-};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "sim-throughput",
-    summary: "Simulated I/Os per second through the SSD model's FTL in steady state",
-    source: "the project's own bar: at least 1 million per second and core; MQSim reaches about 0.1",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::rig::{Rig, send_all, vol};
+use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, peer, timing};
 
 const MQSIM: &str = "MQSim";
 const NO_MQSIM: &str = "MQSim is not installed, so ratio_mqsim cannot be measured; there is no package of it: run make in a \
@@ -50,20 +35,19 @@ const NEW_REQUESTS: u64 = 200_000;
 const BLOCK: u64 = 4096;
 /// Its map does not fit into the caches of today's CPUs.
 const DRIVE: &str = "vol = ssd-model capacity=16GiB erase_block=512KiB spare=0.28 fill=1";
-/// The drive that both programs have, as [`mqsim_drive`] describes it to the other one.
+/// The drive that both programs have, as [`MQSIM_DRIVE`] describes it to the other one.
 const TWIN: &str = "vol = ssd-model capacity=4GiB channels=8 dies=8 page=4KiB erase_block=512KiB spare=0.28 buffer=64MiB \
                     read=30us program=150us erase=3500us";
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let (rounds, requests) = if options.quick { (5, 1 << 20) } else { (9, 1 << 22) };
-    let Rig { world: sim, stack } = Rig::simulated(options.seed, DRIVE)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let (rounds, requests) = lab.scale((5, 1 << 20), (9, 1 << 22));
+    let Rig { world: sim, stack } = Rig::simulated(lab.seed, DRIVE)?;
     sim.block_on(write_all(stack.clone(), 0, requests));
-    let mut rates = Vec::new();
-    for round in 1..=rounds {
-        rates.push(rate(&sim, &stack, round, requests));
-        progress(&format!("round {round} of {rounds}: {:.2} million per second", rates[rates.len() - 1]));
-    }
-    let rate = median(rates);
+    let rate = timing::median_of(rounds, |round| {
+        let rate = rate(&sim, &stack, u64::from(round) + 1, requests);
+        lab.say(format!("round {} of {rounds}: {rate:.2} million per second", round + 1));
+        Ok(rate)
+    })?;
     let mut figures = vec![
         Figure::alone("ssd_ftl_mios_per_s", rate, "million I/Os per second and core"),
         Figure::alone("write_amplification", amplification(&stack), "units written per host unit"),
@@ -71,11 +55,11 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     if Command::new(MQSIM).arg("--help").output().is_err() {
         return Err(LabError::Absent { figures, why: NO_MQSIM.to_string() });
     }
-    let own = new_drive_rate(options, rounds)?;
-    progress(&format!("a new drive: {own:.2} million per second"));
-    let rival = mqsim_rate(options, progress)?;
-    let peer = Some(Peer { name: format!("{MQSIM}, the same new drive, million I/Os per second"), value: rival });
-    figures.push(Figure::alone("ratio_mqsim", own / rival, "times").beside(peer));
+    let own = new_drive_rate(lab, rounds)?;
+    lab.say(format!("a new drive: {own:.2} million per second"));
+    let rival = mqsim_rate(lab)?;
+    let name = format!("{MQSIM}, the same new drive, million I/Os per second");
+    figures.push(Figure::alone("ratio_mqsim", own / rival, "times").peer(name, rival));
     Ok(figures)
 }
 
@@ -87,13 +71,12 @@ fn rate(sim: &Sim, stack: &Rc<Stack>, round: u64, requests: u64) -> f64 {
 }
 
 /// The same for a drive that is new in each round, with as many requests as fit without collection.
-fn new_drive_rate(options: &Options, rounds: u64) -> Result<f64, LabError> {
-    let mut rates = Vec::new();
-    for round in 1..=rounds {
-        let Rig { world: sim, stack } = Rig::simulated(options.seed + round, TWIN)?;
-        rates.push(rate(&sim, &stack, round, 3 * NEW_REQUESTS));
-    }
-    Ok(median(rates))
+fn new_drive_rate(lab: &Lab<'_>, rounds: u32) -> Result<f64, LabError> {
+    timing::median_of(rounds, |round| {
+        let round = u64::from(round) + 1;
+        let Rig { world: sim, stack } = Rig::simulated(lab.seed + round, TWIN)?;
+        Ok(rate(&sim, &stack, round, 3 * NEW_REQUESTS))
+    })
 }
 
 fn amplification(stack: &Stack) -> f64 {
@@ -103,33 +86,27 @@ fn amplification(stack: &Stack) -> f64 {
 
 /// Streams of random numbers are named after the round, so that no round repeats another.
 async fn write_all(stack: Rc<Stack>, round: u64, requests: u64) {
-    let export = stack.export("vol").or_else(|| stack.device("vol")).expect("the experiment's own name");
-    let blocks = esker_block::Device::limits(&export).size / BLOCK;
-    let client = |client| {
-        let (export, mut rng) = (export.clone(), stack.rt().rng(&format!("round {round} client {client}")));
-        async move {
-            for _ in 0..requests / DEPTH {
-                let offset = rng.below(blocks) * BLOCK;
-                let done = export.request(Bio::write(offset, Buf::described(BLOCK as usize, 1))).await;
-                assert!(done.result.is_ok(), "a write of the experiment failed: {:?}", done.result);
-            }
-        }
+    let (rt, blocks) = (stack.rt().clone(), vol(&stack).limits().size / BLOCK);
+    let writer = |client| {
+        let mut rng = rt.rng(&format!("round {round} client {client}"));
+        move |_| Bio::write(rng.below(blocks) * BLOCK, Buf::described(BLOCK as usize, 1))
     };
-    clients(stack.rt(), DEPTH, client).await;
+    send_all(stack, DEPTH, requests, writer).await;
 }
 
 /// Million requests per second of CPU time.
-fn mqsim_rate(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<f64, LabError> {
-    let scratch = LabError::scratch(&options.scratch);
-    let dir = tempfile::tempdir_in(&options.scratch).map_err(scratch)?;
-    std::fs::write(dir.path().join("device.xml"), mqsim_drive()).map_err(scratch)?;
-    let mut run = |requests: u64| -> Result<f64, LabError> {
-        std::fs::write(dir.path().join("load.xml"), mqsim_load(requests)).map_err(scratch)?;
+fn mqsim_rate(lab: &Lab<'_>) -> Result<f64, LabError> {
+    let scratch = LabError::scratch(lab.scratch);
+    let dir = lab.folder()?;
+    std::fs::write(dir.path().join("device.xml"), MQSIM_DRIVE).map_err(scratch)?;
+    let run = |requests: u64| -> Result<f64, LabError> {
+        let load = MQSIM_LOAD.replace("DEPTH", &DEPTH.to_string()).replace("REQUESTS", &requests.to_string());
+        std::fs::write(dir.path().join("load.xml"), load).map_err(scratch)?;
         let file = |name: &str| dir.path().join(name).display().to_string();
         let before = CpuTime::now().children;
-        peer::output(MQSIM, &["-i".into(), file("device.xml"), "-w".into(), file("load.xml")])?;
+        peer::output(MQSIM, &["-i", &file("device.xml"), "-w", &file("load.xml")])?;
         let took = CpuTime::now().children - before;
-        progress(&format!("{MQSIM}: {requests} writes in {took:.2} s"));
+        lab.say(format!("{MQSIM}: {requests} writes in {took:.2} s"));
         check_report(&std::fs::read_to_string(dir.path().join("load_scenario_1.xml")).map_err(scratch)?, requests)?;
         Ok(took)
     };
@@ -151,73 +128,9 @@ fn check_report(report: &str, requests: u64) -> Result<(), LabError> {
     Err(peer::fault(MQSIM, what))
 }
 
-/// A document of MQSim's: its tags around `body`.
-fn document(tags: &[&str], body: &[(&str, &str)]) -> String {
-    let body: String = body.iter().map(|(name, value)| format!("<{name}>{value}</{name}>\n")).collect();
-    let open: String = tags.iter().map(|tag| format!("<{tag}>")).collect();
-    let close: String = tags.iter().rev().map(|tag| format!("</{tag}>")).collect();
-    format!("<?xml version=\"1.0\" encoding=\"us-ascii\"?>\n{open}\n{body}{close}\n")
-}
-
-/// [`TWIN`] for MQSim. What is not said has its default.
-fn mqsim_drive() -> String {
-    let flash: String = [
-        ("Page_Read_Latency_LSB", "30000"),
-        ("Page_Read_Latency_CSB", "30000"),
-        ("Page_Read_Latency_MSB", "30000"),
-        ("Page_Program_Latency_LSB", "150000"),
-        ("Page_Program_Latency_CSB", "150000"),
-        ("Page_Program_Latency_MSB", "150000"),
-        ("Block_Erase_Latency", "3500000"),
-        ("Die_No_Per_Chip", "1"),
-        ("Plane_No_Per_Die", "1"),
-        // 64 dies of 164 blocks of 512 KiB are 4 GiB and 28 % of it.
-        ("Block_No_Per_Plane", "164"),
-        ("Page_No_Per_Block", "128"),
-        ("Page_Capacity", "4096"),
-    ]
-    .map(|(name, value)| format!("<{name}>{value}</{name}>\n"))
-    .concat();
-    let device = [
-        ("Enabled_Preconditioning", "false"),
-        ("Data_Cache_Capacity", "67108864"),
-        ("Ideal_Mapping_Table", "true"),
-        ("Overprovisioning_Ratio", "0.21875"),
-        ("Flash_Channel_Count", "8"),
-        ("Chip_No_Per_Channel", "8"),
-        ("Flash_Parameter_Set", &flash),
-    ];
-    document(&["Execution_Parameter_Set", "Device_Parameter_Set"], &device)
-}
-
-fn mqsim_load(requests: u64) -> String {
-    let (depth, requests) = (DEPTH.to_string(), requests.to_string());
-    let flow = [
-        ("Priority_Class", "HIGH"),
-        ("Device_Level_Data_Caching_Mode", "WRITE_CACHE"),
-        ("Channel_IDs", "0,1,2,3,4,5,6,7"),
-        ("Chip_IDs", "0,1,2,3,4,5,6,7"),
-        ("Die_IDs", "0"),
-        ("Plane_IDs", "0"),
-        ("Initial_Occupancy_Percentage", "75"),
-        ("Working_Set_Percentage", "100"),
-        ("Synthetic_Generator_Type", "QUEUE_DEPTH"),
-        ("Read_Percentage", "0"),
-        ("Address_Distribution", "RANDOM_UNIFORM"),
-        ("Percentage_of_Hot_Region", "0"),
-        ("Generated_Aligned_Addresses", "true"),
-        ("Address_Alignment_Unit", "8"),
-        ("Request_Size_Distribution", "FIXED"),
-        ("Average_Request_Size", "8"),
-        ("Variance_Request_Size", "0"),
-        ("Seed", "798"),
-        ("Average_No_of_Reqs_in_Queue", &depth),
-        ("Intensity", "32768"),
-        ("Stop_Time", "0"),
-        ("Total_Requests_To_Generate", &requests),
-    ];
-    document(&["MQSim_IO_Scenarios", "IO_Scenario", "IO_Flow_Parameter_Set_Synthetic"], &flow)
-}
+/// The rival's drive, as new as ours, and its load, in the rival's own words.
+const MQSIM_DRIVE: &str = include_str!("sim_throughput/mqsim_drive.xml");
+const MQSIM_LOAD: &str = include_str!("sim_throughput/mqsim_load.xml");
 
 #[cfg(test)]
 mod tests {
@@ -241,15 +154,15 @@ mod tests {
         assert_eq!(amplification(&stack), 1.0);
         let blocks = 64.0 * 164.0 * 524_288.0 / (1.0 + 0.28);
         assert!((blocks / f64::from(1u32 << 31) / 2.0 - 1.0).abs() < 0.01, "both drives hold 4 GiB");
-        assert!(mqsim_drive().contains("<Block_No_Per_Plane>164<"));
+        assert!(MQSIM_DRIVE.contains("<Block_No_Per_Plane>164<"));
     }
 
     #[test]
     fn a_short_run_writes_to_a_full_drive() {
         let text = "vol = ssd-model capacity=256MiB erase_block=64KiB spare=0.3 fill=1";
         let Rig { world: sim, stack } = Rig::simulated(1, text).unwrap();
-        let export = stack.export("vol").or_else(|| stack.device("vol")).unwrap();
-        let blocks = esker_block::Device::limits(&export).size / BLOCK;
+        let export = vol(&stack);
+        let blocks = export.limits().size / BLOCK;
         sim.block_on(async move {
             for at in 0..60_000 {
                 let offset = at * 7_919 % blocks * BLOCK;

@@ -1,56 +1,40 @@
 //! `ssd-wa`: write amplification of the drive model's translation layer under uniform random writes, against the
 //! published formula.
 //!
-//! With `a` = flash that can hold data over live data, a collector that takes blocks in order of age writes
-//! `a / (a + W(-a exp(-a)))` units for each one of the host's, where W is Lambert's function (P. Desnoyers, *Analytic
-//! modeling of SSD write performance*, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245). The greedy collector,
-//! the drive's default, has the same limit for large blocks. Both are run; `uniform_wa_error` is the worst of all
-//! points. Flash that can hold data is all of it without the few blocks that the collector keeps free or unwritten.
+//! With `a` = flash that can hold data over live data, a collector that takes blocks in order of age writes `a / (a +
+//! W(-a exp(-a)))` units for each one of the host's, where W is Lambert's function (P. Desnoyers, *Analytic modeling
+//! of SSD write performance*, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245). The greedy collector, the
+//! drive's default, has the same limit for large blocks. Both are run; `uniform_wa_error` is the worst of all points.
+//! Flash that can hold data is all of it without the few blocks that the collector keeps free or unwritten.
 
 use esker_base::Stream;
 use esker_dev_sim::ssd_model::ftl::{Cleaner, Ftl, Geometry, LOW, Moved};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
+use esker_lab_kit::{Figure, Lab, LabError, timing::worst};
 
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "ssd-wa",
-    summary: "Write amplification of the SSD model under uniform writes, against the published formula",
-    source: "Desnoyers 2012 and Xiang and Kurkoski 2011; the project's own bar: within 3 % from 70 to 95 % utilisation",
-    simulated: true,
-    rivals: &[],
-    run,
-};
-
-/// Live data over flash that can hold data, with the names of both collectors' figures.
-const POINTS: [(f64, &str, &str); 6] = [
-    (0.70, "greedy_wa_70", "fifo_wa_70"),
-    (0.75, "greedy_wa_75", "fifo_wa_75"),
-    (0.80, "greedy_wa_80", "fifo_wa_80"),
-    (0.85, "greedy_wa_85", "fifo_wa_85"),
-    (0.90, "greedy_wa_90", "fifo_wa_90"),
-    (0.95, "greedy_wa_95", "fifo_wa_95"),
-];
+/// Live data over flash that can hold data, in percent.
+const POINTS: [u32; 6] = [70, 75, 80, 85, 90, 95];
 
 /// Pages of a block, and units of a page.
 const PAGES: u32 = 256;
 const PAGE_UNITS: u32 = 4;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let blocks = if options.quick { 1_024 } else { 4_096 };
-    let mut figures = Vec::new();
-    let mut worst: f64 = 0.0;
-    for (utilisation, greedy, fifo) in POINTS {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let blocks = lab.scale(1_024, 4_096);
+    let (mut figures, mut errors) = (Vec::new(), Vec::new());
+    for percent in POINTS {
+        let utilisation = f64::from(percent) / 100.0;
         let expected = formula(utilisation);
-        for (id, cleaner) in [(greedy, Cleaner::Greedy), (fifo, Cleaner::Fifo)] {
-            let value = amplification(utilisation, blocks, cleaner, options.seed);
+        for (name, cleaner) in [("greedy", Cleaner::Greedy), ("fifo", Cleaner::Fifo)] {
+            let id = format!("{name}_wa_{percent}");
+            let value = amplification(utilisation, blocks, cleaner, lab.seed);
             let error = value / expected - 1.0;
-            worst = worst.max(error.abs());
-            progress(&format!("{id}: {value:.3}, formula {expected:.3}, {:+.2} %", error * 100.0));
+            errors.push(error.abs());
+            lab.say(format!("{id}: {value:.3}, formula {expected:.3}, {:+.2} %", error * 100.0));
             figures.push(Figure::alone(id, value, "units written per host unit").paper(expected));
         }
     }
-    figures.insert(0, Figure::alone("uniform_wa_error", worst, "worst relative difference"));
+    figures.insert(0, Figure::alone("uniform_wa_error", worst(&errors), "worst relative difference"));
     Ok(figures)
 }
 

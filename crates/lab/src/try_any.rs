@@ -2,10 +2,11 @@
 //!
 //! Each trace is given to the program with its defaults. `ended` counts the verdicts. `seconds_worst` is the wall
 //! time of the slowest run. The cost of a request is the CPU time of a whole run, start and report included, by all
-//! requests that it simulated: of every candidate and of the search for its headroom. Files that hold no block requests
-//! must be refused as such.
+//! requests that it simulated: of every candidate and of the search for its headroom. Files that hold no block
+//! requests must be refused as such.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,17 +14,7 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use esker_trace_block::{TraceError, TraceReader};
 
-use esker_lab_kit::{Experiment, Figure, LabError, Options, cpu_time::CpuTime, peer, scratch};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "try-any",
-    summary: "`esker try` on every block trace at hand: does it end, how soon, and at what cost a request",
-    source: "the project's main job, on traces that were not chosen for it",
-    simulated: false,
-    rivals: &[],
-    run,
-};
+use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, peer};
 
 /// The traces of the project, and those that may lie beside it.
 const FOLDERS: [&str; 2] = [
@@ -36,8 +27,8 @@ const PASSED_OVER: [&str; 5] = ["programs", "README.md", "COPYRIGHT", "COPYRIGHT
 /// A run that takes longer is ended and does not count.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Traces that are made: name, requests, mean time between two in microseconds, and whether offsets are multiples of 4
-/// KiB.
+/// Traces that are made: name, requests, mean time between two in microseconds, and whether offsets are multiples of
+/// 4 KiB.
 const MADE: [(&str, u64, f64, bool); 3] = [
     ("six-a-second.csv", 2_000, 166_667.0, true),
     ("150000-a-second.csv", 150_000, 6.67, true),
@@ -51,17 +42,15 @@ enum Outcome {
     None(String),
 }
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
-    let dir = scratch::folder(&options.scratch)?;
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let dir = lab.folder()?;
     let mut files = Vec::new();
-    FOLDERS
-        .iter()
-        .filter(|folder| Path::new(folder).is_dir())
-        .try_for_each(|folder| found(Path::new(folder), &mut files))?;
+    let folders = FOLDERS.iter().map(Path::new);
+    folders.filter(|folder| folder.is_dir()).try_for_each(|folder| found(folder, &mut files))?;
     files.sort();
     for (name, requests, gap_us, is_aligned) in MADE {
         let file = dir.path().join(name);
-        let text = made(options.seed, requests, gap_us, is_aligned);
+        let text = made(lab.seed, requests, gap_us, is_aligned);
         fs::write(&file, text).map_err(LabError::scratch(&dir.path()))?;
         files.push(file);
     }
@@ -69,7 +58,7 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     for file in &files {
         let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let outcome = tried(file, dir.path())?;
-        progress(&match &outcome {
+        lab.say(&match &outcome {
             Outcome::Verdict { seconds, us_per_request } => {
                 format!("{name}: {seconds:.1} s, {us_per_request:.2} us a request")
             }
@@ -120,20 +109,25 @@ fn made(seed: u64, requests: u64, gap_us: f64, is_aligned: bool) -> String {
 
 /// Runs the program on one file.
 fn tried(file: &Path, dir: &Path) -> Result<Outcome, LabError> {
-    let fault = |what: String| peer::fault("esker try", what);
-    let own = std::env::current_exe().map_err(|error| fault(error.to_string()))?;
+    let fault = |error: io::Error| peer::fault("esker try", error);
+    let own = std::env::current_exe().map_err(fault)?;
     let (out, words) = (dir.join("out"), dir.join("words"));
-    let written = |path: &Path| fs::File::create(path).map_err(|error| fault(error.to_string()));
     let (start, before) = (Instant::now(), CpuTime::now().children);
     let mut command = Command::new(own);
-    command.arg("try").arg(file).arg("--out").arg(&out).stdout(Stdio::null()).stderr(written(&words)?);
-    let mut child = command.spawn().map_err(|error| fault(error.to_string()))?;
+    command
+        .arg("try")
+        .arg(file)
+        .arg("--out")
+        .arg(&out)
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&words).map_err(fault)?);
+    let mut child = command.spawn().map_err(fault)?;
     let status = loop {
-        if let Some(status) = child.try_wait().map_err(|error| fault(error.to_string()))? {
+        if let Some(status) = child.try_wait().map_err(fault)? {
             break status;
         }
         if start.elapsed() > PATIENCE {
-            child.kill().and_then(|()| child.wait()).map_err(|error| fault(error.to_string()))?;
+            child.kill().and_then(|()| child.wait()).map_err(fault)?;
             return Ok(Outcome::None(format!("it did not end in {} s", PATIENCE.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -143,9 +137,9 @@ fn tried(file: &Path, dir: &Path) -> Result<Outcome, LabError> {
         let said = fs::read_to_string(&words).unwrap_or_default();
         return Ok(if is_foreign(file) { Outcome::Foreign } else { Outcome::None(said.trim().to_string()) });
     }
-    let text = fs::read_to_string(out.join("result.json")).map_err(|error| fault(error.to_string()))?;
-    let result: serde_json::Value = serde_json::from_str(&text).map_err(|error| fault(error.to_string()))?;
-    let runs = result["runs"].as_array().ok_or_else(|| fault("no runs in its result".to_string()))?;
+    let text = fs::read_to_string(out.join("result.json")).map_err(fault)?;
+    let result: serde_json::Value = serde_json::from_str(&text).map_err(LabError::data)?;
+    let runs = result["runs"].as_array().ok_or_else(|| peer::fault("esker try", "no runs in its result"))?;
     let played: u64 = runs.iter().filter_map(|run| run["played"].as_u64()).sum();
     Ok(Outcome::Verdict { seconds, us_per_request: cpu * 1e6 / played.max(1) as f64 })
 }
@@ -158,13 +152,11 @@ fn is_foreign(file: &Path) -> bool {
 }
 
 fn figures(outcomes: &[Outcome]) -> Vec<Figure> {
-    let (mut seconds, mut costs) = (Vec::new(), Vec::new());
-    for outcome in outcomes {
-        if let Outcome::Verdict { seconds: took, us_per_request } = outcome {
-            seconds.push(*took);
-            costs.push(*us_per_request);
-        }
-    }
+    let verdict = |outcome: &Outcome| match outcome {
+        Outcome::Verdict { seconds, us_per_request } => Some((*seconds, *us_per_request)),
+        _ => None,
+    };
+    let (seconds, costs): (Vec<f64>, Vec<f64>) = outcomes.iter().filter_map(verdict).unzip();
     let foreign = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Foreign)).count();
     let worst = |values: &[f64]| values.iter().copied().fold(f64::NAN, f64::max);
     let best = costs.iter().copied().fold(f64::NAN, f64::min);

@@ -2,44 +2,26 @@
 //!
 //! What it shows: that the comparison is deterministic, how fast virtual time passes, and what the verdict rests on.
 
-use std::sync::Arc;
-use std::time::Instant;
+use esker_predict::{Comparison, ComparisonPlan, Limit};
 
-use esker_predict::{Comparison, ComparisonPlan, Limit, PredictError, Watch};
-
-use esker_lab_kit::{Experiment, Figure, LabError, Options};
-
-/// The record.
-pub const EXPERIMENT: Experiment = Experiment {
-    name: "try-quick",
-    summary: "The default `esker try` on a prefix of its traces: verdict, determinism, speed of virtual time",
-    source: "the project's main job; traces: blkreplay's linux-mysql and linux-webserver-2",
-    simulated: true,
-    rivals: &[],
-    run,
-};
+use crate::played::silent;
+use esker_lab_kit::{Figure, Lab, LabError, timing::timed};
 
 /// Requests of each trace that the quick run plays.
 const PREFIX: u64 = 20_000;
 
-fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mut plan = ComparisonPlan::embedded();
-    plan.seed = options.seed;
-    if options.quick {
+    plan.seed = lab.seed;
+    if lab.quick {
         plan.limit = Limit { requests: Some(PREFIX), ..Limit::default() };
     }
-    progress("first run");
-    let start = Instant::now();
-    let first = compare(&plan)?;
-    let took = start.elapsed().as_secs_f64();
-    progress("second run");
-    let again = compare(&plan)?;
+    lab.say("first run");
+    let (took, first) = timed(|| plan.clone().compare(&silent()));
+    let first = first?;
+    lab.say("second run");
+    let again = plan.compare(&silent())?;
     Ok(figures(&first, took, first.to_json() == again.to_json()))
-}
-
-fn compare(plan: &ComparisonPlan) -> Result<Comparison, PredictError> {
-    let watch: Watch = Arc::new(|_, _| {});
-    plan.clone().compare(&watch)
 }
 
 fn figures(comparison: &Comparison, took: f64, same: bool) -> Vec<Figure> {

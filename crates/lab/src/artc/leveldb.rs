@@ -1,20 +1,19 @@
-//! LevelDB, the library itself, doing what its own benchmark does. No Debian package has that benchmark's binary, so a
-//! script in Python drives the library, whose threads wait for files outside the interpreter's lock.
+//! LevelDB, the library itself, doing what its own benchmark does. No Debian package has that benchmark's binary, so
+//! a script in Python drives the library, whose threads wait for files outside the interpreter's lock.
 
 use std::path::{Path, PathBuf};
 
 use esker_trace_calls::{Action, Call, Object, PathBytes, Snapshot, Trace};
-use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
-use esker_trace_replay::InitMode;
 use esker_trace_replay::init::TREE;
 
 use super::mounted::Mounted;
-use super::{compiled, laid_out, recorded};
-use esker_lab_kit::{LabError, peer, timing};
+use super::{Source, afresh, compiled, recorded};
+use esker_lab_kit::{Lab, LabError, peer, timing};
+use tempfile::TempDir;
 
 /// Debian's interpreter: its packages' modules are for no other.
-pub const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// What of Debian's Python brings LevelDB.
 const PLYVEL: &str = "/usr/lib/python3/dist-packages/plyvel/__init__.py";
 const SCRIPT: &str = include_str!("leveldb.py");
@@ -24,7 +23,7 @@ const ENDS: &[u8] = b"work ends";
 
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Looks up random keys of a filled database.
     ReadRandom,
     /// Fills a new database; each record is made durable.
@@ -33,7 +32,7 @@ pub enum Task {
 
 impl Task {
     /// As LevelDB's benchmark calls it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Task::ReadRandom => "readrandom",
             Task::FillSync => "fillsync",
@@ -43,7 +42,7 @@ impl Task {
 
 /// How much it does.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Threads.
     pub threads: u32,
     /// Records that each reads.
@@ -52,22 +51,14 @@ pub struct Load {
     pub writes: u32,
     /// Runs whose middle one counts.
     pub runs: u32,
-    /// Of keys and values.
-    pub seed: u64,
 }
 
 /// LevelDB with a filled database to take copies of.
-pub struct LevelDb {
-    folder: PathBuf,
+pub(crate) struct LevelDb {
+    folder: TempDir,
     load: Load,
-}
-
-/// What it did on one file system.
-pub struct Original {
-    /// The recording of one run.
-    pub program: Program,
-    /// What others took.
-    pub elapsed_ns: f64,
+    /// Of keys and values.
+    seed: u64,
 }
 
 impl LevelDb {
@@ -75,32 +66,30 @@ impl LevelDb {
     ///
     /// # Errors
     /// LevelDB is not installed, or fails.
-    pub fn new(scratch: &Path, load: Load) -> Result<LevelDb, LabError> {
+    pub(crate) fn new(lab: &Lab<'_>, load: Load) -> Result<LevelDb, LabError> {
         if !Path::new(PLYVEL).exists() {
             return Err(LabError::NoRival { program: "LevelDB for Python (python3-plyvel)".to_string() });
         }
-        let leveldb = LevelDb { folder: scratch.join("leveldb"), load };
-        make_folder(&leveldb.folder)?;
-        leveldb.start("prepare", 0, &leveldb.folder)?;
+        let leveldb = LevelDb { folder: lab.folder()?, load, seed: lab.seed };
+        leveldb.start("prepare", 0, leveldb.folder.path())?;
         Ok(leveldb)
     }
 
     /// Does it on a file system that holds nothing else of it, and forgot everything: recorded once, and then not
-    /// recorded.
+    /// recorded, for the time.
     ///
     /// # Errors
     /// What LevelDB, the recorder or the kernel says.
-    pub fn original(&self, task: Task, on: &Mounted) -> Result<Original, LabError> {
+    pub(crate) fn original(&self, task: Task, on: &Mounted) -> Result<Source, LabError> {
         let program = compiled(self.record(task, on)?)?;
-        let times = (0..self.load.runs).map(|_| self.time(task, on)).collect::<Result<Vec<f64>, _>>()?;
-        Ok(Original { program, elapsed_ns: timing::median(times) })
+        Ok(Source { program, elapsed_ns: timing::median_of(self.load.runs, |_| self.time(task, on))? })
     }
 
     /// Nanoseconds of one run.
     fn time(&self, task: Task, on: &Mounted) -> Result<f64, LabError> {
         let folder = self.place(task, on)?;
         self.start(task.name(), self.operations(task), &folder)?;
-        let took = std::fs::read_to_string(folder.join("took")).map_err(scratch(&folder))?;
+        let took = std::fs::read_to_string(folder.join("took")).map_err(LabError::scratch(&folder))?;
         took.parse().map_err(|_| LabError::Data(format!("LevelDB took \"{took}\", which is no number")))
     }
 
@@ -120,16 +109,15 @@ impl LevelDb {
 
     /// The folder in which it works, with what it finds there.
     fn place(&self, task: Task, on: &Mounted) -> Result<PathBuf, LabError> {
-        on.renew()?;
         // Where a replay would find it, among the same directories: it matters to file systems that spread these.
-        laid_out(&on.run_dir(), &Snapshot::default(), InitMode::Full, self.load.seed)?;
+        afresh(on, &Snapshot::default(), self.seed)?;
         let folder = on.run_dir().join(TREE);
         if task == Task::ReadRandom {
-            copy_files(&self.folder.join("db"), &folder.join("db"))?;
+            copy_files(&self.folder.path().join("db"), &folder.join("db"))?;
         }
         on.forget()?;
         // Recordings have no other names of it.
-        std::fs::canonicalize(&folder).map_err(scratch(&folder))
+        std::fs::canonicalize(&folder).map_err(LabError::scratch(&folder))
     }
 
     fn start(&self, task: &str, operations: u32, folder: &Path) -> Result<(), LabError> {
@@ -137,11 +125,10 @@ impl LevelDb {
     }
 
     fn words(&self, task: &str, operations: u32, folder: &Path) -> Vec<String> {
-        let Load { threads, seed, .. } = self.load;
         let path = |path: &Path| path.display().to_string();
-        let numbers = [threads.to_string(), operations.to_string(), seed.to_string()];
+        let numbers = [self.load.threads.to_string(), operations.to_string(), self.seed.to_string()];
         let words = ["-I", "-c", SCRIPT, task].map(str::to_string);
-        words.into_iter().chain([path(folder), path(&self.folder.join("ballast"))]).chain(numbers).collect()
+        words.into_iter().chain([path(folder), path(&self.folder.path().join("ballast"))]).chain(numbers).collect()
     }
 }
 
@@ -165,20 +152,13 @@ fn work_of(mut trace: Trace, folder: &Path) -> Option<Trace> {
     Some(trace)
 }
 
-fn scratch(dir: &Path) -> impl FnOnce(std::io::Error) -> LabError {
-    let dir = dir.to_path_buf();
-    move |source| LabError::Scratch { dir, source }
-}
-
-fn make_folder(folder: &Path) -> Result<(), LabError> {
-    std::fs::create_dir(folder).map_err(scratch(folder))
-}
-
 fn copy_files(from: &Path, to: &Path) -> Result<(), LabError> {
-    make_folder(to)?;
-    let entries = std::fs::read_dir(from).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(scratch(from))?;
+    std::fs::create_dir(to).map_err(LabError::scratch(to))?;
+    let entries = std::fs::read_dir(from).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.map_err(LabError::scratch(from))?;
     let mut names: Vec<_> = entries.iter().map(std::fs::DirEntry::file_name).collect();
     // As a replay makes them.
     names.sort();
-    names.iter().try_for_each(|name| std::fs::copy(from.join(name), to.join(name)).map(drop)).map_err(scratch(to))
+    let mut copies = names.iter().map(|name| std::fs::copy(from.join(name), to.join(name)).map(drop));
+    copies.try_for_each(|copied| copied).map_err(LabError::scratch(to))
 }

@@ -2,26 +2,46 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use esker_base::units::MIB;
 use esker_front_fuse::Setup;
 use esker_rt::mem::Pool;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
+use tempfile::TempDir;
 
-use esker_lab_kit::{
-    LabError, peer,
-    serving::{Serving, attach},
-};
+use esker_lab_kit::serving::{Serving, attach};
+use esker_lab_kit::{Lab, LabError, peer};
 
-/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides how
-/// long they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller than
-/// those of real programs: otherwise the disk would hold all of them.
-pub const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
+/// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides
+/// how long they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller
+/// than those of real programs: otherwise the disk would hold all of them.
+const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
                         seek_full=3200us buffer=1MiB segments=8 read_ahead=128KiB";
 /// Flash whose reads take long for the same reason.
-pub const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
+const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
+
+/// What a file system lies on, where nothing more is said.
+#[derive(Clone, Copy)]
+pub(crate) enum ModelDevice {
+    /// One disk.
+    Disk,
+    /// Two disks, striped.
+    Striped,
+    /// Flash.
+    Flash,
+}
+
+impl ModelDevice {
+    /// As a stack text with the volume `vol`.
+    pub(crate) fn text(self) -> String {
+        match self {
+            ModelDevice::Disk => format!("vol = {DISK}"),
+            ModelDevice::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
+            ModelDevice::Flash => format!("vol = {FLASH}"),
+        }
+    }
+}
 
 /// Reads that leave nothing in the buffers of two disks of what was there before, and their length.
 const ELSEWHERE: u64 = 24;
@@ -29,7 +49,7 @@ const BLOCK: u64 = 4096;
 
 /// A file system of the kernel. None is made in the background after it was mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileSystem {
+pub(crate) enum FileSystem {
     /// ext3, by the driver of ext4.
     Ext3,
     /// ext4.
@@ -42,13 +62,8 @@ pub enum FileSystem {
 
 impl FileSystem {
     /// What the kernel calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            FileSystem::Ext3 => "ext3",
-            FileSystem::Ext4 => "ext4",
-            FileSystem::Xfs => "xfs",
-            FileSystem::Btrfs => "btrfs",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.make()[0].trim_start_matches("mkfs.")
     }
 
     /// What makes it, before the name of the device.
@@ -65,27 +80,28 @@ impl FileSystem {
 }
 
 /// Of a file system on a model; all is undone when dropped.
-pub struct Mounted {
+pub(crate) struct Mounted {
     at: PathBuf,
     device: PathBuf,
     system: FileSystem,
     _serving: Serving,
+    _folder: TempDir,
 }
 
 impl Mounted {
-    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a folder
-    /// of `scratch`.
+    /// Serves the volume `vol` of a stack text as a block device, makes a file system on it and mounts it in a
+    /// scratch folder.
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
-    pub fn new(name: &str, system: FileSystem, text: &str, scratch: &Path, seed: u64) -> Result<Mounted, LabError> {
-        let (files, at) = (scratch.join(format!("{name}-files")), scratch.join(name));
+    pub(crate) fn new(lab: &Lab<'_>, system: FileSystem, text: &str) -> Result<Mounted, LabError> {
+        let folder = lab.folder()?;
+        let [files, at] = ["files", "mounted"].map(|name| folder.path().join(name));
         for dir in [&files, &at] {
             std::fs::create_dir(dir).map_err(LabError::scratch(&dir))?;
         }
-        let setup = Setup { mount: files, partitions: false };
-        let (serving, device) = attach(text, setup, seed)?;
-        let mounted = Mounted { at, device, system, _serving: serving };
+        let (serving, device) = attach(text, Setup { mount: files, partitions: false }, lab.seed)?;
+        let mounted = Mounted { at, device, system, _serving: serving, _folder: folder };
         mounted.make()?;
         mounted.mount()?;
         Ok(mounted)
@@ -93,12 +109,8 @@ impl Mounted {
 
     fn make(&self) -> Result<(), LabError> {
         let [program, words @ ..] = self.system.make() else { unreachable!("every file system has a program") };
-        let made = Command::new(program).args(words).arg(&self.device).output();
-        let made = made.map_err(|error| peer::fault(program, error))?;
-        match made.status.success() {
-            true => Ok(()),
-            false => Err(peer::fault(program, String::from_utf8_lossy(&made.stderr))),
-        }
+        let device = self.device.display().to_string();
+        peer::output(program, &[words, &[&device]].concat()).map(drop)
     }
 
     fn mount(&self) -> Result<(), LabError> {
@@ -111,11 +123,19 @@ impl Mounted {
         unmounted.map_err(|error| peer::fault("umount", error))
     }
 
+    /// ext4 on a model.
+    ///
+    /// # Errors
+    /// As [`Mounted::new`].
+    pub(crate) fn ext4(lab: &Lab<'_>, device: ModelDevice) -> Result<Mounted, LabError> {
+        Mounted::new(lab, FileSystem::Ext4, &device.text())
+    }
+
     /// Makes the file system anew. Of two programs that begin so, both find their files where it puts the first ones.
     ///
     /// # Errors
     /// What the kernel or `mkfs` refuses.
-    pub fn renew(&self) -> Result<(), LabError> {
+    pub(crate) fn renew(&self) -> Result<(), LabError> {
         self.unmount()?;
         self.make()?;
         self.mount()
@@ -126,7 +146,7 @@ impl Mounted {
     ///
     /// # Errors
     /// What the kernel refuses, such as a file that is still open.
-    pub fn forget(&self) -> Result<(), LabError> {
+    pub(crate) fn forget(&self) -> Result<(), LabError> {
         self.unmount()?;
         self.read_elsewhere().map_err(|error| peer::fault("the device", error))?;
         self.mount()
@@ -145,17 +165,17 @@ impl Mounted {
     }
 
     /// Where it is mounted.
-    pub fn at(&self) -> &Path {
+    pub(crate) fn at(&self) -> &Path {
         &self.at
     }
 
     /// The block device it lies on.
-    pub fn device(&self) -> &Path {
+    pub(crate) fn device(&self) -> &Path {
         &self.device
     }
 
     /// A run directory on it.
-    pub fn run_dir(&self) -> PathBuf {
+    pub(crate) fn run_dir(&self) -> PathBuf {
         self.at.join("run")
     }
 }

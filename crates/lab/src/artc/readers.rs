@@ -8,18 +8,15 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use esker_base::{Stream, Time};
+use esker_base::Stream;
 use esker_rt::mem::Pool;
 use esker_trace_calls::words::{OpenFlags, ReadWriteFlags, ResolveFlags};
-use esker_trace_calls::{
-    Action, At, Call, Entry, EntryKind, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread,
-    ThreadId, Trace, Word,
-};
+use esker_trace_calls::{Action, At, Call, Entry, EntryKind, Fd, PathBytes, Snapshot, Trace};
 use esker_trace_order::compiled::Program;
 use esker_trace_replay::{InitMode, Report};
 
-use super::{compiled, laid_out};
-use esker_lab_kit::{LabError, timing};
+use super::{How, Source, action, begun, compiled, laid_out, modes};
+use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 const BLOCK: u64 = 4096;
 /// Bytes of each read of a whole file.
@@ -29,7 +26,7 @@ const O_DIRECT: i32 = 0o40000;
 
 /// A program.
 #[derive(Clone, Copy)]
-pub struct Readers {
+pub(crate) struct Readers {
     /// How many threads; each reads a file of its own. The first one opens them all.
     pub threads: u32,
     /// How many reads of a block each makes.
@@ -43,53 +40,94 @@ pub struct Readers {
 }
 
 /// Runs of a program, and replays in one way, whose middle time counts.
-const RUNS: usize = 3;
+const RUNS: u32 = 3;
 
 /// A program on one target: its last recording, and its middle time.
-pub struct Source {
-    /// The recording.
-    pub program: Program,
-    /// From first call to last return.
-    pub elapsed_ns: f64,
-}
-
-impl Source {
-    /// Of what each run gives.
-    ///
-    /// # Errors
-    /// Those of the runs.
-    pub fn of(mut run: impl FnMut() -> Result<Ran, LabError>) -> Result<Source, LabError> {
-        let runs = (0..RUNS).map(|_| run()).collect::<Result<Vec<_>, _>>()?;
-        let elapsed_ns = timing::median(runs.iter().map(|run| run.elapsed_ns as f64).collect());
-        let trace = runs.into_iter().next_back().expect("it ran").trace;
-        Ok(Source { program: compiled(trace)?, elapsed_ns })
-    }
-
-    /// The time in whole milliseconds.
-    pub fn ms(&self) -> u64 {
-        (self.elapsed_ns / 1e6) as u64
-    }
+///
+/// # Errors
+/// Those of the runs.
+pub(crate) fn source(mut run: impl FnMut() -> Result<Ran, LabError>) -> Result<Source, LabError> {
+    let mut last = None;
+    let elapsed_ns = timing::median_of(RUNS, |_| {
+        let ran = run()?;
+        last = Some(ran.trace);
+        Ok(ran.elapsed_ns as f64)
+    })?;
+    Ok(Source { program: compiled(last.expect("it ran"))?, elapsed_ns })
 }
 
 /// The middle time of some replays, in ns.
 ///
 /// # Errors
 /// Those of the replays, and calls that came out otherwise: their times predict nothing.
-pub fn replays(mut replay: impl FnMut() -> Result<Report, LabError>) -> Result<f64, LabError> {
-    let mut times = Vec::new();
-    for _ in 0..RUNS {
+fn replays(mut replay: impl FnMut() -> Result<Report, LabError>) -> Result<f64, LabError> {
+    timing::median_of(RUNS, |_| {
         let report = replay()?;
-        if report.mismatches.count > 0 {
-            return Err(LabError::Data(format!("{} calls came out otherwise", report.mismatches.count)));
+        match report.mismatches.count {
+            0 => Ok(report.elapsed_ns as f64),
+            failures => Err(LabError::Data(format!("{failures} calls came out otherwise"))),
         }
-        times.push(report.elapsed_ns as f64);
+    })
+}
+
+/// Two settings of one machine: the program is traced in each, and replayed in the other one.
+pub(crate) struct Crossed<R, P> {
+    /// In names of figures.
+    pub names: [&'static str; 2],
+    /// Runs the program in a setting.
+    pub run: R,
+    /// Replays a program in a setting.
+    pub replay: P,
+    /// The figure of a replay without the rules, from its time and those of the program.
+    pub told: fn(f64, &Source, &Source) -> f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+impl<R, P> Crossed<R, P>
+where
+    R: Fn(usize) -> Result<Ran, LabError>,
+    P: Fn(usize, &Program, How) -> Result<Report, LabError>,
+{
+    /// How much longer the program takes in the second setting, and the errors of all modes; `set` makes a setting
+    /// hold.
+    ///
+    /// # Errors
+    /// Those of the runs and replays.
+    pub(crate) fn measure(
+        &self,
+        lab: &Lab<'_>,
+        set: impl Fn(usize) -> Result<(), LabError>,
+    ) -> Result<(f64, Vec<Figure>), LabError> {
+        let mut sources = Vec::new();
+        for (at, name) in self.names.iter().enumerate() {
+            set(at)?;
+            sources.push(source(|| (self.run)(at))?);
+            lab.say(format!("original, {name}: {} ms", sources[at].ms()));
+        }
+        let mut figures = Vec::new();
+        for (from, to) in [(0, 1), (1, 0)] {
+            set(to)?;
+            let pair = format!("{}_to_{}", self.names[from], self.names[to]);
+            for (mode, order) in modes() {
+                let how = How { init: InitMode::None, ..How::paced(order, lab.seed) };
+                let elapsed_ns = replays(|| (self.replay)(to, &sources[from].program, how))?;
+                let error = sources[to].error(elapsed_ns);
+                lab.say(format!("{pair}: {mode} {:+.1} %", error * 100.0));
+                let told = (self.told)(elapsed_ns, &sources[from], &sources[to]);
+                figures.push(match mode {
+                    "root" => Figure::alone(format!("{pair}_root_error"), error.abs(), "share"),
+                    _ => Figure::alone(format!("{pair}_{mode}"), told, self.unit),
+                });
+            }
+        }
+        Ok((sources[1].elapsed_ns / sources[0].elapsed_ns, figures))
     }
-    Ok(timing::median(times))
 }
 
 /// How files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Random blocks, past the page cache.
     Random,
     /// One block after the other, past the page cache.
@@ -99,7 +137,7 @@ pub enum Way {
 }
 
 /// A run of a program.
-pub struct Ran {
+pub(crate) struct Ran {
     /// What it did.
     pub trace: Trace,
     /// Nanoseconds from its first call to its last return.
@@ -116,7 +154,7 @@ impl Readers {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn prepare(&self, dir: &Path) -> Result<(), LabError> {
+    pub(crate) fn prepare(&self, dir: &Path) -> Result<(), LabError> {
         laid_out(dir, &self.snapshot(), InitMode::Delta, self.seed)
     }
 
@@ -124,7 +162,7 @@ impl Readers {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn run(&self, dir: &Path) -> Result<Ran, LabError> {
+    pub(crate) fn run(&self, dir: &Path) -> Result<Ran, LabError> {
         let fault = LabError::scratch(&dir);
         let origin = Instant::now();
         let mut actions = Vec::new();
@@ -133,7 +171,7 @@ impl Readers {
             let path = dir.join(esker_trace_replay::init::TREE).join(path(at).trim_start_matches('/'));
             let file =
                 OpenOptions::new().read(true).custom_flags(if self.is_direct() { O_DIRECT } else { 0 }).open(path);
-            actions.push(self.opened(at, enter, now(origin)));
+            actions.push(self.opened(at, [enter, now(origin)]));
             file
         });
         let files = files.collect::<Result<Vec<File>, _>>().map_err(fault)?;
@@ -163,7 +201,7 @@ impl Readers {
             let leave = now(origin);
             let (fd, flags) = (Fd(file as i32 + 3), ReadWriteFlags::empty());
             let call = Call::Pread { fd, offset: offset as i64, len, parts: 0, flags };
-            actions.push(Action { thread: ThreadId(thread), enter, leave, call, outcome: Outcome::Done(read as i64) });
+            actions.push(action(thread, [enter, leave], call, read as i64));
             std::io::Result::Ok(())
         };
         barrier.wait();
@@ -182,21 +220,18 @@ impl Readers {
         self.way != Way::Cached
     }
 
-    fn opened(&self, file: u32, enter: Time, leave: Time) -> Action {
+    fn opened(&self, file: u32, span: [u64; 2]) -> Action {
         let mut flags = OpenFlags::READ | OpenFlags::O_CLOEXEC;
         flags.set(OpenFlags::O_DIRECT, self.is_direct());
         let call = Call::Open { at: At::cwd(&path(file)), flags, mode: 0, resolve: ResolveFlags::empty() };
-        Action { thread: ThreadId(0), enter, leave, call, outcome: Outcome::Done(i64::from(file) + 3) }
+        action(0, span, call, i64::from(file) + 3)
     }
 
     fn ran(&self, mut actions: Vec<Action>) -> Ran {
         actions.sort_by_key(|action| action.enter);
         let first = actions.first().map_or(0, |action| action.enter.0);
         let last = actions.iter().map(|action| action.leave.0).max().unwrap_or(first);
-        let mut trace = Trace::new(Platform::Linux, "experiment");
-        trace.processes.push(Process { pid: 1, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
-        let thread = |tid| Thread { tid: tid + 1, process: ProcessId(0), parent: None, name: Word::from("reader") };
-        trace.threads = (0..self.threads).map(thread).collect();
+        let mut trace = begun(self.threads, "reader");
         trace.snapshot = self.snapshot();
         trace.actions = actions;
         Ran { trace, elapsed_ns: last - first }
@@ -207,6 +242,6 @@ fn path(file: u32) -> String {
     format!("/f{file}")
 }
 
-fn now(origin: Instant) -> Time {
-    Time(origin.elapsed().as_nanos() as u64)
+fn now(origin: Instant) -> u64 {
+    origin.elapsed().as_nanos() as u64
 }

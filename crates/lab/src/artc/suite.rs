@@ -11,23 +11,25 @@ use esker_lab_kit::LabError;
 
 const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
 
-/// Where they lie, in the order of their names; none where the project's sources are not.
-pub fn recordings() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(SUITE).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "etrace")).collect();
+/// Those that are named, or all, in the order of their names, each compiled; none where the project's sources are not.
+pub(crate) fn programs(names: Option<&[&str]>) -> impl Iterator<Item = Result<(String, Program), LabError>> {
+    let entries = std::fs::read_dir(SUITE).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_wanted = |path: &PathBuf| {
+        let is_named = names.is_none_or(|names| names.contains(&&*stem(path)));
+        path.extension().is_some_and(|end| end == "etrace") && is_named
+    };
+    let mut paths: Vec<PathBuf> = entries.filter(is_wanted).collect();
     paths.sort();
-    paths
+    paths.into_iter().map(|path| Ok((stem(&path), read(&path)?)))
 }
 
-/// One of them with its name, compiled.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn read(path: &Path) -> Result<(String, Program), LabError> {
-    let name = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn read(path: &Path) -> Result<Program, LabError> {
     let fault = |error: String| LabError::Data(format!("{}: {error}", path.display()));
     let file = std::fs::File::open(path).map_err(|error| fault(error.to_string()))?;
     let trace = etrace::read(BufReader::new(file), Limits::GENEROUS).map_err(|error| fault(error.to_string()))?;
-    Ok((name, compiled(trace)?))
+    compiled(trace)
 }

@@ -12,7 +12,7 @@ const ALLOCATORS: [&str; 2] = ["malloc", "realloc"];
 
 /// The counts of one run of a program.
 #[derive(Debug, Default, PartialEq)]
-pub struct Profile {
+pub(crate) struct Profile {
     /// Instructions of all threads.
     pub instructions: u64,
     /// Calls to the allocator by the function of this project that caused them.
@@ -24,7 +24,7 @@ impl Profile {
     ///
     /// # Errors
     /// A text without a sum, or without a call to an allocator: its program has no symbols.
-    pub fn parse(text: &str) -> Result<Profile, String> {
+    pub(crate) fn parse(text: &str) -> Result<Profile, String> {
         let (mut names, mut profile, mut callee) = (BTreeMap::new(), Profile::default(), "");
         for line in text.lines() {
             let Some((key, value)) = line.split_once(['=', ':']) else { continue };

@@ -133,7 +133,7 @@ fn best_skew(pairs: &[Pair], rpm: f64, sectors: u32, heads: u32) -> f64 {
 
 /// The drive with what its own requests say of its rotation and skews, and how well all reads of each zone then agree
 /// (1 at best, near 0 if the layout is wrong in other ways). Turns a minute stay a whole number.
-pub fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> (DiskSimSpec, f64) {
+pub(crate) fn calibrated(spec: &DiskSimSpec, requests: &[Measured]) -> (DiskSimSpec, f64) {
     let parts = spec.parts(BILL, None);
     let seen = sightings(spec, &parts, requests);
     let zones: Vec<Vec<Pair>> = (0..spec.layout.zones.len()).map(|zone| pairs(&seen, zone)).collect();
@@ -176,7 +176,7 @@ fn best_rpm(zones: &[Vec<Pair>], sectors: &[u32], skews: &[f64], rpm: f64, reach
 }
 
 /// Follows the drive's rotation by what its completions told so far.
-pub struct Tracker {
+pub(crate) struct Tracker {
     spec: DiskSimSpec,
     parts: DiskParts,
     now: Time,
@@ -186,7 +186,7 @@ pub struct Tracker {
 
 impl Tracker {
     /// Nothing is known yet.
-    pub fn new(spec: &DiskSimSpec) -> Tracker {
+    pub(crate) fn new(spec: &DiskSimSpec) -> Tracker {
         Tracker { spec: spec.clone(), parts: spec.parts(BILL, None), now: Time::ZERO, recent: VecDeque::new() }
     }
 
@@ -196,7 +196,7 @@ impl Tracker {
 
     /// How long the modelled disk, at `virtual_now`, must turn on until it stands as the drive does when `request`
     /// comes.
-    pub fn lag(&self, request: &Measured, virtual_now: Time) -> Nanos {
+    pub(crate) fn lag(&self, request: &Measured, virtual_now: Time) -> Nanos {
         if self.recent.is_empty() {
             return Nanos::ZERO;
         }
@@ -206,7 +206,7 @@ impl Tracker {
     }
 
     /// Takes note of what a request took.
-    pub fn note(&mut self, request: &Measured) {
+    pub(crate) fn note(&mut self, request: &Measured) {
         self.now = self.now + request.think + request.service;
         if !request.write && !is_buffered(&self.parts, request, request.service) {
             let seen = sighting(&self.spec, &self.parts, request, self.now);

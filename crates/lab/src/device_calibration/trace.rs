@@ -7,7 +7,7 @@ use esker_base::Nanos;
 
 /// A measured request.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Measured {
+pub(crate) struct Measured {
     /// Whether it wrote.
     pub write: bool,
     /// Whether the trace calls it a hit.
@@ -26,7 +26,7 @@ pub struct Measured {
 ///
 /// # Errors
 /// The line, from 1, and what was expected.
-pub fn read(text: &str) -> Result<Vec<Measured>, String> {
+pub(crate) fn read(text: &str) -> Result<Vec<Measured>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| request(line).map_err(|want| format!("line {}: expected {want}", at + 1))).collect()
 }

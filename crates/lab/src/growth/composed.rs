@@ -1,23 +1,18 @@
 //! The best order of extensions that may all reach everything, and its explanation.
 
-use std::fmt::Write;
-
 use esker_compose::search::branch::{LOOKS_MAX, compose};
 use esker_compose::{Analysis, Built, Declaration};
 
 use super::cpu_ms;
-use esker_lab_kit::{Figure, LabError};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 const EXTENSIONS: usize = 12;
 const VOLUMES: usize = 8;
 
-pub fn figure(rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<Figure, LabError> {
+pub(crate) fn figure(rounds: u32, lab: &Lab<'_>) -> Result<Figure, LabError> {
     let id = "compose_12_seconds";
-    let mut least = f64::INFINITY;
-    for _ in 0..rounds {
-        least = least.min(seconds(EXTENSIONS)?);
-    }
-    progress(&format!("{id}: {least:.3}"));
+    let least = (0..rounds).try_fold(f64::INFINITY, |least, _| Ok::<f64, LabError>(seconds(EXTENSIONS)?.min(least)))?;
+    lab.say(format!("{id}: {least:.3}"));
     Ok(Figure::alone(id, least, "s of CPU time"))
 }
 
@@ -37,16 +32,12 @@ fn seconds(extensions: usize) -> Result<f64, LabError> {
 
 /// Extensions over all volumes, which every request may reach: what a text means that narrows no domain.
 fn text(extensions: usize) -> String {
-    let mut text = "goals = [\"g0\", \"g1\", \"g2\"]\n".to_string();
-    let volumes: Vec<String> = (0..VOLUMES).map(|volume| format!("\"v{volume}\"")).collect();
-    let all = volumes.join(", ");
-    let mut tell = |line: String| writeln!(text, "{line}").expect("a text takes what is written");
-    (0..VOLUMES).for_each(|volume| tell(format!("[volume.v{volume}]")));
-    for extension in 0..extensions {
-        tell(format!("[extension.e{extension}]\ngoal = \"g{}\"", extension % 3));
-        tell(format!("input = [{all}]\noutput = [{all}]\nproperties = [\"mutator\", \"generator\"]"));
-    }
-    text
+    let all = (0..VOLUMES).map(|volume| format!("\"v{volume}\"")).collect::<Vec<_>>().join(", ");
+    let volumes = (0..VOLUMES).map(|volume| format!("[volume.v{volume}]\n"));
+    let domains = format!("input = [{all}]\noutput = [{all}]\nproperties = [\"mutator\", \"generator\"]\n");
+    let extension = |at| format!("[extension.e{at}]\ngoal = \"g{}\"\n{domains}", at % 3);
+    let goals = "goals = [\"g0\", \"g1\", \"g2\"]\n".to_string();
+    [goals].into_iter().chain(volumes).chain((0..extensions).map(extension)).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use esker_stack::Stack;
 
 use super::Series;
 use crate::ingens::thread_cpu;
-use esker_lab_kit::{Figure, LabError, Rig};
+use esker_lab_kit::{Figure, Lab, LabError, Rig};
 
 /// Blocks are small, so that many entries of the catalogue fit into memory.
 const STACK: &str = "a = memory size=512MiB; vm = thin block=512 page=512 segment=256KiB ports=\"first=1MiB\" on a; export vol = vm.first";
@@ -14,18 +14,18 @@ const SIZES: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 /// A list of the fewest takes about a millisecond.
 const LISTS: u32 = 4;
 
-pub fn figures(seed: u64, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
+pub(crate) fn figures(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let (mut create, mut list) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
-        let Rig { world, stack } = Rig::simulated(seed, STACK)?;
+        let Rig { world, stack } = Rig::simulated(lab.seed, STACK)?;
         let costs = world.block_on(async move { costs(stack, &SIZES).await })?;
         for Cost { size, created, listed } in costs {
             create.note(size, created);
             list.note(size, listed);
         }
-        progress(&format!("{} volumes were made", SIZES[SIZES.len() - 1]));
+        lab.say(format!("{} volumes were made", SIZES[SIZES.len() - 1]));
     }
-    Ok([create.figure("volumes_create_cpu", "ms", progress), list.figure("volumes_list_cpu", "ms", progress)])
+    Ok([create.figure("volumes_create_cpu", "ms", lab), list.figure("volumes_list_cpu", "ms", lab)])
 }
 
 /// What it costs, in milliseconds of CPU time, to make so many volumes, and to list them [`LISTS`] times.

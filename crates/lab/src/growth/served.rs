@@ -1,15 +1,12 @@
 //! `esker serve` as an operator has it: its start, and layers that come and go.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::json;
 
 use super::Series;
-use esker_lab_kit::{
-    Figure, LabError, peer,
-    serve_process::{PROGRAM, ServeProcess},
-};
+use esker_lab_kit::serve_process::{PROGRAM, ServeProcess, failed};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 /// Layers of one chain, and exports.
 const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
@@ -17,24 +14,19 @@ const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
 const CHANGES: [u64; 7] = [1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
 
 /// What the start of a server costs.
-pub fn starts(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
-    let mut series = |id, text: fn(u64) -> String| {
-        let mut series = Series::default();
-        for _ in 0..rounds {
-            for size in PARTS {
-                series.note(size, cpu_ms(&ServeProcess::start(parent, &text(size), &[])?)?);
-            }
-        }
-        Ok::<_, LabError>(series.figure(id, "ms", progress))
+pub(crate) fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
+    let series = |id, text: fn(u64) -> String| {
+        let cost = |size| cpu_ms(&ServeProcess::start(lab.scratch, &text(size), &[])?);
+        Ok::<_, LabError>(Series::of(rounds, &PARTS, cost)?.figure(id, "ms", lab))
     };
     Ok([series("serve_layers_cpu", layers)?, series("serve_exports_cpu", exports)?])
 }
 
 /// What live changes cost in all, and what the server holds after them.
-pub fn changes(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<[Figure; 2], LabError> {
+pub(crate) fn changes(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
     let (mut cpu, mut memory) = (Series::default(), Series::default());
     for _ in 0..rounds.div_ceil(2) {
-        let mut server = ServeProcess::start(parent, &layers(1), &[])?;
+        let mut server = ServeProcess::start(lab.scratch, &layers(1), &[])?;
         let begun = cpu_ms(&server)?;
         let mut made = 0;
         for size in CHANGES {
@@ -48,9 +40,9 @@ pub fn changes(parent: &Path, rounds: u32, progress: &mut dyn FnMut(&str)) -> Re
             cpu.note(size, cpu_ms(&server)? - begun);
             memory.note(size, server.memory_mib("VmRSS")?);
         }
-        progress(&format!("{made} layers came and went"));
+        lab.say(format!("{made} layers came and went"));
     }
-    Ok([cpu.figure("live_changes_cpu", "ms", progress), memory.figure("live_changes_memory", "MiB", progress)])
+    Ok([cpu.figure("live_changes_cpu", "ms", lab), memory.figure("live_changes_memory", "MiB", lab)])
 }
 
 /// A chain of so many layers.
@@ -89,12 +81,8 @@ fn cpu_ms(server: &ServeProcess) -> Result<f64, LabError> {
     }
 }
 
-fn failed(error: std::io::Error) -> LabError {
-    peer::fault(PROGRAM, error)
-}
-
-/// The time that a thread has run: the first number of its `schedstat` (proc_pid_schedstat in the kernel's sched-stats
-/// page).
+/// The time that a thread has run: the first number of its `schedstat` (proc_pid_schedstat in the kernel's
+/// sched-stats page).
 fn run_ns(told: &str) -> u64 {
     told.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }

@@ -1,14 +1,13 @@
 //! Traces that are played against one stack, as `esker try` does it.
 
-use std::sync::Arc;
-
 use esker_base::units::{GIB, KIB};
 use esker_base::{Nanos, Stream};
-use esker_predict::{Candidate, ComparisonPlan, SpeedChoice, Trace, Watch};
+use esker_predict::{ComparisonPlan, Load::Open};
 use esker_trace_block::{Op, Record};
 
 use super::{Series, cpu_ms};
-use esker_lab_kit::{Figure, LabError, rig};
+use crate::played::{self, silent};
+use esker_lab_kit::{Figure, Lab, LabError};
 
 /// One load, at several sizes.
 struct Load {
@@ -28,33 +27,20 @@ const LEN: u64 = 4 * KIB;
 /// Requests that come all at once stay below what a candidate lets in.
 const AT_ONCE: [u64; 5] = [3_750, 7_500, 15_000, 30_000, 60_000];
 
+const AS_THEY_COME: [u64; 5] = [20_000, 40_000, 80_000, 160_000, 320_000];
+
+const DISK: &str = "vol = disk-model size=2GiB @";
+const SSD: &str = "vol = ssd-model size=2GiB | align block=512 @";
 const LOADS: [Load; 3] = [
-    Load { id: "try_overload_cpu", stack: "vol = disk-model size=2GiB @", gap: Nanos(10), grain: LEN, sizes: AT_ONCE },
-    Load {
-        id: "try_overload_unaligned_cpu",
-        stack: "vol = ssd-model size=2GiB | align block=512 @",
-        gap: Nanos(10),
-        grain: 512,
-        sizes: AT_ONCE,
-    },
-    Load {
-        id: "try_requests_cpu",
-        stack: "vol = ssd-model size=2GiB | align block=512 @",
-        gap: Nanos::micros(300),
-        grain: LEN,
-        sizes: [20_000, 40_000, 80_000, 160_000, 320_000],
-    },
+    Load { id: "try_overload_cpu", stack: DISK, gap: Nanos(10), grain: LEN, sizes: AT_ONCE },
+    Load { id: "try_overload_unaligned_cpu", stack: SSD, gap: Nanos(10), grain: 512, sizes: AT_ONCE },
+    Load { id: "try_requests_cpu", stack: SSD, gap: Nanos::micros(300), grain: LEN, sizes: AS_THEY_COME },
 ];
 
-pub fn figures(seed: u64, rounds: u32, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>, LabError> {
+pub(crate) fn figures(rounds: u32, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let figure = |load: &Load| {
-        let mut series = Series::default();
-        for _ in 0..rounds {
-            for size in load.sizes {
-                series.note(size, load.cost(seed, size)?);
-            }
-        }
-        Ok(series.figure(load.id, "ms", progress))
+        let series = Series::of(rounds, &load.sizes, |size| load.cost(lab.seed, size))?;
+        Ok(series.figure(load.id, "ms", lab))
     };
     LOADS.iter().map(figure).collect()
 }
@@ -63,21 +49,14 @@ impl Load {
     /// Milliseconds of CPU time for so many requests.
     fn cost(&self, seed: u64, requests: u64) -> Result<f64, LabError> {
         let plan = self.plan(seed, requests);
-        let watch: Watch = Arc::new(|_, _| {});
-        let (cost, compared) = cpu_ms(|| plan.compare(&watch));
+        let (cost, compared) = cpu_ms(|| plan.compare(&silent()));
         let run = compared?.runs.remove(0);
-        match run.all.requests == requests && run.failed == 0 {
-            true => Ok(cost),
-            false => Err(LabError::Data(format!(
-                "{}: {} of {requests} requests were answered, {} with an error",
-                self.id, run.all.requests, run.failed
-            ))),
-        }
+        let (id, answered, failed) = (self.id, run.all.requests, run.failed);
+        let what = format!("{id}: {answered} of {requests} requests were answered, {failed} with an error");
+        if answered == requests && failed == 0 { Ok(cost) } else { Err(LabError::Data(what)) }
     }
 
     fn plan(&self, seed: u64, requests: u64) -> ComparisonPlan {
-        let spec = rig::spec(self.stack);
-        let candidate = Candidate { name: "vol".to_string(), what: self.stack.to_string(), spec };
         let mut random = Stream::named(seed, self.id);
         let record = |nth: u64| Record {
             at: self.gap * nth,
@@ -86,11 +65,8 @@ impl Load {
             offset: random.below((REACH - LEN) / self.grain) * self.grain,
             len: LEN,
         };
-        let mut plan = ComparisonPlan::of(vec![Trace::from_records("requests", (0..requests).map(record).collect())]);
-        plan.candidates = vec![candidate];
-        plan.seed = seed;
-        plan.speed = SpeedChoice::Factor(1.0);
-        plan
+        let records = (0..requests).map(record).collect();
+        played::plan(self.stack, seed, Open, records)
     }
 }
 
@@ -101,8 +77,7 @@ mod tests {
     #[test]
     fn loads_are_as_they_are_called() {
         let deepest = |load: &Load| {
-            let watch: Watch = Arc::new(|_, _| {});
-            let compared = load.plan(1, 2_000).compare(&watch).unwrap();
+            let compared = load.plan(1, 2_000).compare(&silent()).unwrap();
             (compared.traces[0].unaligned, compared.runs[0].inflight_max)
         };
         let [all_at_once, unaligned, served] = LOADS.each_ref().map(deepest);

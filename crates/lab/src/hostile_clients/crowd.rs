@@ -25,7 +25,7 @@ const START_TLS: Step = (b"IHAVEOPT\0\0\0\x05\0\0\0\0", REPLY);
 const HALF_HELLO: Step = (b"\x16\x03\x01\x02\0\x01\0\x01\xfc", 0);
 
 /// What each client of a crowd does before it falls silent.
-pub struct Attack {
+pub(crate) struct Attack {
     /// For the reader.
     pub name: &'static str,
     /// Whether the server demands TLS.
@@ -48,7 +48,7 @@ impl Attack {
 
 /// All of them. A server has 128 places for those that shake hands, 16 for those that use an export, 8 at its control
 /// socket.
-pub const ATTACKS: &[Attack] = &[
+pub(crate) const ATTACKS: &[Attack] = &[
     Attack::on_nbd("200 clients that say nothing", 200, &[]),
     Attack::on_nbd("200 clients that stop within the handshake", 200, &[(b"", GREETING), FLAGS]),
     Attack::on_nbd("16 clients that choose the export and fall silent", 16, &[(b"", GREETING), FLAGS, CHOICE]),
@@ -64,7 +64,7 @@ pub const ATTACKS: &[Attack] = &[
 
 /// Where a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// NBD over TCP, as `host:port`.
     Nbd(String),
     /// The control socket.
@@ -72,7 +72,7 @@ pub enum Target {
 }
 
 /// The clients of an attack.
-pub struct Crowd<'a> {
+pub(crate) struct Crowd<'a> {
     attack: &'a Attack,
     target: Target,
     peers: Vec<OwnedFd>,
@@ -80,7 +80,7 @@ pub struct Crowd<'a> {
 
 impl Crowd<'_> {
     /// None yet.
-    pub fn new(attack: &Attack, target: Target) -> Crowd<'_> {
+    pub(crate) fn new(attack: &Attack, target: Target) -> Crowd<'_> {
         Crowd { attack, target, peers: Vec::new() }
     }
 
@@ -88,46 +88,30 @@ impl Crowd<'_> {
     ///
     /// # Errors
     /// If the server cannot be reached.
-    pub fn fill(&mut self) -> io::Result<()> {
+    pub(crate) fn fill(&mut self) -> io::Result<()> {
         self.peers.retain(is_held);
         while self.peers.len() < self.attack.peers {
-            let peer = match &self.target {
-                Target::Nbd(address) => prepared(TcpStream::connect(address)?, self.attack.steps),
-                Target::Control(path) => prepared(UnixStream::connect(path)?, self.attack.steps),
+            // What follows is the same for both kinds of sockets.
+            let stream = match &self.target {
+                Target::Nbd(address) => OwnedFd::from(TcpStream::connect(address)?).into(),
+                Target::Control(path) => UnixStream::connect(path)?,
             };
-            self.peers.push(peer);
+            self.peers.push(prepared(stream, self.attack.steps));
         }
         Ok(())
     }
 }
 
 /// A connection after its steps. If the server ends it before, that is its right.
-fn prepared<S: Socket>(mut stream: S, steps: &[Step]) -> OwnedFd {
-    let done = stream.limit(STEP_MAX).and_then(|()| steps.iter().try_for_each(|step| take(&mut stream, *step)));
-    drop(done);
+fn prepared(mut stream: UnixStream, steps: &[Step]) -> OwnedFd {
+    let limited = stream.set_read_timeout(Some(STEP_MAX));
+    drop(limited.and_then(|()| steps.iter().try_for_each(|step| take(&mut stream, *step))));
     stream.into()
 }
 
-fn take(stream: &mut (impl Read + Write), (said, answer): Step) -> io::Result<()> {
+fn take(stream: &mut UnixStream, (said, answer): Step) -> io::Result<()> {
     stream.write_all(said)?;
     stream.read_exact(&mut vec![0; answer])
-}
-
-/// What both kinds of sockets can do.
-trait Socket: Read + Write + Into<OwnedFd> {
-    fn limit(&self, time: Duration) -> io::Result<()>;
-}
-
-impl Socket for TcpStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))
-    }
-}
-
-impl Socket for UnixStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time))
-    }
 }
 
 /// Whether the server still holds the connection. Reads the bytes that the server has sent.

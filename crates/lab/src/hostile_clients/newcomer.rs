@@ -18,11 +18,11 @@ use super::crowd::Target;
 use esker_lab_kit::LabError;
 
 /// A newcomer that is not done by then has been locked out.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const READ_BYTES: u64 = 4096;
 
 /// One that may come again and again.
-pub struct Newcomer {
+pub(crate) struct Newcomer {
     reactor: Reactor,
     target: Target,
     tls: Option<ClientTls>,
@@ -33,7 +33,7 @@ impl Newcomer {
     ///
     /// # Errors
     /// A reactor that does not start.
-    pub fn new(seed: u64, target: Target, tls: Option<ClientTls>) -> Result<Newcomer, LabError> {
+    pub(crate) fn new(seed: u64, target: Target, tls: Option<ClientTls>) -> Result<Newcomer, LabError> {
         Ok(Newcomer { reactor: Reactor::new(RealConfig::seeded(seed))?, target, tls })
     }
 
@@ -41,7 +41,7 @@ impl Newcomer {
     ///
     /// # Errors
     /// Why it was locked out.
-    pub fn visit(&self) -> Result<Duration, String> {
+    pub(crate) fn visit(&self) -> Result<Duration, String> {
         let start = Instant::now();
         match &self.target {
             Target::Nbd(address) => self.read(address)?,

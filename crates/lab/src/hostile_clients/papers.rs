@@ -16,7 +16,7 @@ use esker_lab_kit::{LabError, peer};
 const NAME: &str = "localhost";
 
 /// Papers in a folder, and those of the client.
-pub struct Papers {
+pub(crate) struct Papers {
     folder: TempDir,
     authority: String,
     client: (String, String),
@@ -27,7 +27,7 @@ impl Papers {
     ///
     /// # Errors
     /// Files that cannot be written.
-    pub fn new(folder: TempDir) -> Result<Papers, LabError> {
+    pub(crate) fn new(folder: TempDir) -> Result<Papers, LabError> {
         let (authority, server, client) = made().map_err(|error| peer::fault("rcgen", error))?;
         let write = |name: &str, text: &str| {
             write_private(&folder.path().join(name), text).map_err(LabError::scratch(&folder.path()))
@@ -39,22 +39,18 @@ impl Papers {
     }
 
     /// Arguments of a server that serves only the client of these papers.
-    pub fn args(&self) -> Vec<String> {
+    pub(crate) fn args(&self) -> Vec<String> {
         let file = |name: &str| self.folder.path().join(name).display().to_string();
-        let named = [
-            ("--tls-cert", file("server.pem")),
-            ("--tls-key", file("server.key")),
-            ("--tls-client-ca", file("authority.pem")),
-        ];
-        let named = named.into_iter().flat_map(|(name, value)| [name.to_string(), value]);
-        ["--tls".to_string(), "require".to_string()].into_iter().chain(named).collect()
+        let [cert, key, ca] = ["server.pem", "server.key", "authority.pem"].map(file);
+        let words = ["--tls", "require", "--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &ca];
+        words.map(str::to_string).into()
     }
 
     /// TLS of the client.
     ///
     /// # Errors
     /// Papers that do not fit.
-    pub fn client(&self) -> Result<ClientTls, LabError> {
+    pub(crate) fn client(&self) -> Result<ClientTls, LabError> {
         let identity = Identity { chain: self.client.0.as_bytes(), key: self.client.1.as_bytes() };
         ClientTls::new(NAME, self.authority.as_bytes(), Some(identity)).map_err(|error| peer::fault("TLS", error))
     }
@@ -70,21 +66,17 @@ fn made() -> Result<(String, Pair, Pair), rcgen::Error> {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = params.self_signed(&key)?;
-    let server = signed(ExtendedKeyUsagePurpose::ServerAuth, &authority, &key)?;
-    let client = signed(ExtendedKeyUsagePurpose::ClientAuth, &authority, &key)?;
+    let server = signed(ExtendedKeyUsagePurpose::ServerAuth, (&authority, &key))?;
+    let client = signed(ExtendedKeyUsagePurpose::ClientAuth, (&authority, &key))?;
     Ok((authority.pem(), server, client))
 }
 
-fn signed(
-    usage: ExtendedKeyUsagePurpose,
-    authority: &Certificate,
-    authority_key: &KeyPair,
-) -> Result<Pair, rcgen::Error> {
+fn signed(usage: ExtendedKeyUsagePurpose, by: (&Certificate, &KeyPair)) -> Result<Pair, rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(vec![NAME.to_string()])?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![usage];
-    Ok((params.signed_by(&key, authority, authority_key)?.pem(), key.serialize_pem()))
+    Ok((params.signed_by(&key, by.0, by.1)?.pem(), key.serialize_pem()))
 }
 
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {

@@ -11,10 +11,8 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use esker_lab_kit::{
-    LabError, peer, scratch,
-    serve_process::{PROGRAM, ServeProcess},
-};
+use esker_lab_kit::serve_process::{ServeProcess, failed};
+use esker_lab_kit::{Lab, LabError, peer, scratch};
 
 /// The key in hexadecimal digits.
 const KEY: &str = "00112233445566778899aabbccddeeff0f1e2d3c4b5a69788796a5b4c3d2e1f0";
@@ -33,7 +31,7 @@ const ASKERS: [&[&str]; 4] = [&["status"], &["status", "--json"], &["stack", "du
 ///
 /// # Errors
 /// Servers that do not start, and outputs that are not there.
-pub fn outputs_that_show_keys(parent: &Path, progress: &mut dyn FnMut(&str)) -> Result<Vec<String>, LabError> {
+pub(crate) fn outputs_that_show_keys(parent: &Path, lab: &Lab<'_>) -> Result<Vec<String>, LabError> {
     // A server whose dumps are not off is to leave a core, where the kernel writes them beside it.
     let cores = getrlimit(Resource::Core);
     let widened = setrlimit(Resource::Core, Rlimit { current: cores.maximum, ..cores });
@@ -48,8 +46,8 @@ pub fn outputs_that_show_keys(parent: &Path, progress: &mut dyn FnMut(&str)) -> 
     for reference in [format!("env:{VARIABLE}"), "file:FOLDER/key".to_string()] {
         search.server(parent, &reference)?;
     }
-    progress(&format!("{} outputs were searched for a planted key, and {} show it", search.looked, search.found.len()));
-    search.found.iter().for_each(|output| progress(&format!("the key is in {output}")));
+    lab.say(format!("{} outputs were searched for a planted key, and {} show it", search.looked, search.found.len()));
+    search.found.iter().for_each(|output| lab.say(format!("the key is in {output}")));
     Ok(search.found)
 }
 
@@ -93,7 +91,7 @@ impl Search {
         );
         let args = ["--log", "debug", "--metrics", "unix:FOLDER/metrics"];
         let errors = log.try_clone().map_err(failed)?;
-        let mut server = ServeProcess::start_in(folder, &text, &args, |command| {
+        let mut server = ServeProcess::start_in(folder, &[], &text, &args, |command| {
             if reference.starts_with("env:") {
                 command.env(VARIABLE, KEY);
             }
@@ -112,7 +110,7 @@ impl Search {
             self.look(format!("`/proc/PID/{name}` of a server with {reference}"), &bytes);
         }
         // As a fault does, which writes a core where the kernel is set so.
-        peer::output("kill", &["-ABRT".to_string(), server.pid().to_string()])?;
+        peer::output("kill", &["-ABRT", &server.pid().to_string()])?;
         server.wait()?;
         self.left_behind(&server, reference)
     }
@@ -149,10 +147,6 @@ fn shows_key(bytes: &[u8]) -> bool {
 
 fn byte(digit: u8) -> u8 {
     char::from(digit).to_digit(16).expect("a digit of the key") as u8
-}
-
-fn failed(error: std::io::Error) -> LabError {
-    peer::fault(PROGRAM, error)
 }
 
 #[cfg(test)]

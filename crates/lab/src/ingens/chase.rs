@@ -1,5 +1,5 @@
-//! What an access costs that waits for the one before it, by where the memory's pages are: what huge pages can save at
-//! most.
+//! What an access costs that waits for the one before it, by where the memory's pages are: what huge pages can save
+//! at most.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use esker_base::Stream;
 use esker_hugepage::PAGE_BYTES;
 
 use crate::ingens::{Arm, FRESH, first_region};
-use esker_lab_kit::{LabError, Options, timing::median};
+use esker_lab_kit::{Lab, LabError, timing::median};
 
 const PAGE: usize = PAGE_BYTES as usize;
 /// A line of a CPU's cache: each page has one that is used, at a place of its own.
@@ -21,13 +21,13 @@ const PAIRS: usize = 5;
 ///
 /// # Errors
 /// [`LabError`], see [`Arm::hold`].
-pub fn access_ns(bytes: usize, options: &Options) -> Result<(f64, f64), LabError> {
+pub(crate) fn access_ns(bytes: usize, lab: &Lab<'_>) -> Result<(f64, f64), LabError> {
     let of = |arm: Arm| {
-        let _held = arm.hold(options)?;
+        let _held = arm.hold(lab)?;
         let mut memory = vec![0u8; FRESH.max(bytes + (2 << 20))];
         let first = first_region(&memory);
         let cells = &mut black_box(&mut memory)[first..first + bytes];
-        Ok::<f64, LabError>(chase(cells, options.seed))
+        Ok::<f64, LabError>(chase(cells, lab.seed))
     };
     let (mut base, mut huge) = (Vec::new(), Vec::new());
     for _ in 0..PAIRS {

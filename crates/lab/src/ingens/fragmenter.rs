@@ -18,7 +18,7 @@ const LOOKED_EVERY: usize = 64;
 const SPARE: usize = 256;
 
 /// Fragmented memory, until this is dropped.
-pub struct Fragmenter {
+pub(crate) struct Fragmenter {
     pipes: Vec<File>,
 }
 
@@ -27,7 +27,7 @@ impl Fragmenter {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn fragment(leave: u64) -> Result<Fragmenter, LabError> {
+    pub(crate) fn fragment(leave: u64) -> Result<Fragmenter, LabError> {
         let failed = |error: std::io::Error| peer::fault("the fragmenter", error);
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
@@ -44,7 +44,7 @@ impl Fragmenter {
     }
 
     /// Bytes that it still holds.
-    pub fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.pipes.len() as u64 * PAGE_BYTES
     }
 }

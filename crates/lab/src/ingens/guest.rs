@@ -21,7 +21,7 @@ use esker_hugepage_linux::linux::system::huge_blocks;
 
 use super::loads::Next;
 use super::{first_region, huge_of, thread_cpu};
-use esker_lab_kit::{LabError, Options, bound::Bound, peer, timing::median};
+use esker_lab_kit::{Lab, LabError, bound::Bound, peer, timing::median};
 
 /// Word by which this program is asked to be a guest.
 const WORD: &str = "--esker-lab-guest";
@@ -38,7 +38,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 /// Regions of a guest.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub(crate) struct Layout {
     /// Used all the time.
     pub hot: usize,
     /// Used all the time, without a page that others have.
@@ -51,18 +51,18 @@ pub struct Layout {
 
 impl Layout {
     /// All regions.
-    pub fn regions(self) -> usize {
+    pub(crate) fn regions(self) -> usize {
         self.hot + self.control + self.cold + self.sparse
     }
 
     /// Bytes that a guest takes.
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         ((2 * (self.hot + self.control + self.cold) + self.sparse) * REGION / 2) as u64
     }
 }
 
 /// A guest that runs.
-pub struct Guest {
+pub(crate) struct Guest {
     program: Bound,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
@@ -74,7 +74,7 @@ impl Guest {
     ///
     /// # Errors
     /// If the library is not there, or this program cannot be executed again.
-    pub fn start(number: usize, layout: Layout, socket: &Path) -> Result<Guest, LabError> {
+    pub(crate) fn start(number: usize, layout: Layout, socket: &Path) -> Result<Guest, LabError> {
         let failed = |error: std::io::Error| peer::fault("a guest", error);
         let own = std::env::current_exe().map_err(failed)?;
         let library = library(&own)?;
@@ -90,7 +90,7 @@ impl Guest {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.program.pid()
     }
 
@@ -98,7 +98,7 @@ impl Guest {
     ///
     /// # Errors
     /// If it has ended.
-    pub fn fill(&mut self) -> Result<(), LabError> {
+    pub(crate) fn fill(&mut self) -> Result<(), LabError> {
         self.ask("fill").map(drop)
     }
 
@@ -107,17 +107,17 @@ impl Guest {
     ///
     /// # Errors
     /// If it has ended.
-    pub fn measure(&mut self, time: Duration) -> Result<f64, LabError> {
+    pub(crate) fn measure(&mut self, time: Duration) -> Result<f64, LabError> {
         self.ask(&format!("measure {}", time.as_millis()))
     }
 
     /// Share of its memory in huge pages.
-    pub fn huge_share(&self) -> f64 {
+    pub(crate) fn huge_share(&self) -> f64 {
         huge_of(self.pid()) as f64 / self.layout.bytes() as f64
     }
 
     /// Bytes of it that are shared.
-    pub fn merged(&self) -> u64 {
+    pub(crate) fn merged(&self) -> u64 {
         of_process(self.pid()).0
     }
 
@@ -137,9 +137,8 @@ fn library(own: &Path) -> Result<PathBuf, LabError> {
     let found = places.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
     found.ok_or_else(|| {
         let folder = folder.display();
-        LabError::Data(format!(
-            "{LIBRARY} is not in {folder}; build it with cargo build --release -p esker-hugepage-preload"
-        ))
+        let build = "cargo build --release -p esker-hugepage-preload";
+        LabError::Data(format!("{LIBRARY} is not in {folder}; build it with {build}"))
     })
 }
 
@@ -251,14 +250,14 @@ fn say(value: f64) {
 ///
 /// # Errors
 /// If they have not.
-pub fn room_for(count: usize, layout: Layout, options: &Options) -> Result<(), LabError> {
+pub(crate) fn room_for(count: usize, layout: Layout, lab: &Lab<'_>) -> Result<(), LabError> {
     let wanted = count as u64 * layout.bytes();
     // Memory that was shared by guests before comes back in time only.
     let begun = Instant::now();
     while huge_blocks(wanted) < wanted && begun.elapsed() < Duration::from_secs(10) {
         sleep(Duration::from_millis(500));
     }
-    super::room(wanted, options)
+    super::room(wanted, lab)
 }
 
 #[cfg(test)]

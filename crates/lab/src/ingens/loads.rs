@@ -10,7 +10,7 @@ use crate::ingens::FRESH;
 const LIFE: Duration = Duration::from_millis(500);
 
 /// A load whose memory is there.
-pub trait Work {
+pub(crate) trait Work {
     /// Does so much more: accesses, edges or requests.
     fn work(&mut self, count: u64);
 
@@ -20,7 +20,7 @@ pub trait Work {
 
 /// A load.
 #[derive(Clone, Copy)]
-pub struct Load {
+pub(crate) struct Load {
     /// Name, as in ids of figures.
     pub name: &'static str,
     /// Takes about so many bytes and writes them all.
@@ -28,7 +28,7 @@ pub struct Load {
 }
 
 /// All.
-pub const ALL: [Load; 3] = [
+pub(crate) const ALL: [Load; 3] = [
     Load { name: "array", begin: |bytes, seed| Box::new(Array::new(bytes, seed)) },
     Load { name: "graph", begin: |bytes, seed| Box::new(Graph::new(bytes, seed)) },
     Load { name: "requests", begin: |bytes, seed| Box::new(Requests::new(bytes, seed)) },
@@ -36,12 +36,12 @@ pub const ALL: [Load; 3] = [
 
 /// Bytes that [`be_busy`] takes in a time, in base pages and then in huge ones. What it gives back is not what it takes
 /// next: the kernel keeps blocks that have grown together for last.
-pub fn turnover(time: Duration) -> u64 {
+pub(crate) fn turnover(time: Duration) -> u64 {
     2 * FRESH as u64 * time.div_duration_f64(LIFE).ceil() as u64
 }
 
 /// Works for a while, and takes and gives back fresh memory twice a second.
-pub fn be_busy(work: &mut dyn Work, time: Duration) {
+pub(crate) fn be_busy(work: &mut dyn Work, time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
         let fresh = black_box(vec![1u8; FRESH]);
@@ -56,7 +56,7 @@ pub fn be_busy(work: &mut dyn Work, time: Duration) {
 }
 
 /// Knuth's linear congruence: what decides where to go next must cost less than going there.
-pub struct Next(u64);
+pub(crate) struct Next(u64);
 
 impl From<u64> for Next {
     fn from(seed: u64) -> Next {
@@ -66,7 +66,7 @@ impl From<u64> for Next {
 
 impl Next {
     /// One of the numbers below.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(self.0) * bound as u128) >> 64) as usize
     }

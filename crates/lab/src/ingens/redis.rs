@@ -12,13 +12,14 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::huge_of;
-use esker_lab_kit::{LabError, bound::Bound, cgroup::Group, peer, scratch};
+use esker_lab_kit::bound::{BEGUN_WITHIN, Bound};
+use esker_lab_kit::{LabError, cgroup::Group, peer, scratch};
 
 /// The program.
-pub const PROGRAM: &str = "redis-server";
+pub(crate) const PROGRAM: &str = "redis-server";
 /// One that keeps nothing on disk and does not refuse huge pages, as Debian's does unless it is told. The socket
 /// follows.
-pub const ARGUMENTS: [&str; 9] =
+pub(crate) const ARGUMENTS: [&str; 9] =
     ["--port", "0", "--save", "", "--appendonly", "no", "--disable-thp", "no", "--unixsocket"];
 /// Bytes of a value.
 const VALUE: usize = 8 << 10;
@@ -26,7 +27,7 @@ const VALUE: usize = 8 << 10;
 const PIPELINE: usize = 32;
 
 /// A server, alone in a control group whose memory is counted.
-pub struct Redis {
+pub(crate) struct Redis {
     server: Bound,
     group: Group,
     client: Client,
@@ -39,14 +40,14 @@ impl Redis {
     ///
     /// # Errors
     /// If it does not begin, or this is not root.
-    pub fn start(parent: &Path) -> Result<Redis, LabError> {
+    pub(crate) fn start(parent: &Path) -> Result<Redis, LabError> {
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("redis");
         let mut server = Bound::start(PROGRAM, |command| {
             command.args(ARGUMENTS).arg(&socket).arg("--dir").arg(folder.path()).stdout(Stdio::null())
         })?;
         let group = Group::around(server.pid())?;
-        let stream = server.connect(&socket)?;
+        let stream = server.connect(&socket, BEGUN_WITHIN)?;
         let stream = BufReader::with_capacity(1 << 16, stream);
         let client = Client { stream, out: Vec::new(), room: Vec::new() };
         let mut redis = Redis { server, group, client, deleted: BTreeSet::new(), _folder: folder };
@@ -55,7 +56,7 @@ impl Redis {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.server.pid()
     }
 
@@ -63,7 +64,7 @@ impl Redis {
     ///
     /// # Errors
     /// The server's.
-    pub fn fill(&mut self, keys: u64) -> Result<(), LabError> {
+    pub(crate) fn fill(&mut self, keys: u64) -> Result<(), LabError> {
         let mut value = vec![0; VALUE];
         for from in (0..keys).step_by(PIPELINE) {
             let batch: Vec<Vec<u8>> = (from..keys.min(from + PIPELINE as u64)).map(name).collect();
@@ -80,7 +81,7 @@ impl Redis {
     ///
     /// # Errors
     /// The server's.
-    pub fn delete(&mut self, keys: &[u64]) -> Result<(), LabError> {
+    pub(crate) fn delete(&mut self, keys: &[u64]) -> Result<(), LabError> {
         for batch in keys.chunks(PIPELINE) {
             batch.iter().for_each(|key| self.client.send(&[b"DEL", &name(*key)]));
             self.client.take_answers(batch.len())?;
@@ -94,7 +95,12 @@ impl Redis {
     ///
     /// # Errors
     /// The server's.
-    pub fn read(&mut self, keys: &[u64], gets: usize, rng: &mut Stream) -> Result<(Duration, Vec<f64>), LabError> {
+    pub(crate) fn read(
+        &mut self,
+        keys: &[u64],
+        gets: usize,
+        rng: &mut Stream,
+    ) -> Result<(Duration, Vec<f64>), LabError> {
         let before = self.cpu()?;
         let mut took = Vec::with_capacity(gets / PIPELINE);
         for _ in 0..gets / PIPELINE {
@@ -122,12 +128,12 @@ impl Redis {
     }
 
     /// Bytes of anonymous memory that are charged to it, also those that it has freed and that a huge page still holds.
-    pub fn charged(&self) -> u64 {
+    pub(crate) fn charged(&self) -> u64 {
         self.group.charged()
     }
 
     /// Bytes of it in huge pages.
-    pub fn huge(&self) -> u64 {
+    pub(crate) fn huge(&self) -> u64 {
         huge_of(self.pid())
     }
 }

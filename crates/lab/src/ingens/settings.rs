@@ -5,11 +5,11 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
 
-use esker_lab_kit::{LabError, Options, peer};
+use esker_lab_kit::{Lab, LabError, peer};
 
-/// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and what
-/// is more than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more than
-/// any machine has.
+/// When a virtual machine gives free memory back to its host: what has been free for so long, in milliseconds, and
+/// what is more than so much, in MiB. Not all kernels that report free pages have these. Here: the longest, and more
+/// than any machine has.
 const FREE_BEFORE: [(&str, &str); 2] = [
     ("/sys/module/page_reporting/parameters/min_free_ms", "60000"),
     ("/sys/module/page_reporting/parameters/max_waiting_mib", "1048576"),
@@ -21,10 +21,10 @@ const FREE_BEFORE: [(&str, &str); 2] = [
 ///
 /// # Errors
 /// As [`Settings::take`].
-pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
+pub(crate) fn keep_memory(lab: &Lab<'_>) -> Result<Option<Settings>, LabError> {
     let settings = FREE_BEFORE.map(|(path, value)| (Path::new(path), value));
     let there: Vec<_> = settings.into_iter().filter(|(path, _)| path.exists()).collect();
-    (!there.is_empty()).then(|| Settings::take(&options.scratch, "esker-lab-memory.json", &there)).transpose()
+    (!there.is_empty()).then(|| Settings::take(lab.scratch, "esker-lab-memory.json", &there)).transpose()
 }
 
 /// What a guard does: nothing until the other end of its input is gone, with the process that held it, and then only if
@@ -32,9 +32,9 @@ pub fn keep_memory(options: &Options) -> Result<Option<Settings>, LabError> {
 const GUARD: &str = r#"trap "" INT TERM HUP; cat > /dev/null
 [ ! -e "$1" ] || { sleep 0.2; exec "$0" hugepage restore --state "$1"; }"#;
 
-/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that one
-/// that was killed has left behind, at once.
-pub struct Settings {
+/// Settings that an experiment changes, put back when dropped, and by a guard if this program is killed; those that
+/// one that was killed has left behind, at once.
+pub(crate) struct Settings {
     knobs: Knobs,
     guard: Child,
     alive: Option<ChildStdin>,
@@ -45,7 +45,7 @@ impl Settings {
     ///
     /// # Errors
     /// The kernel's; if another experiment has the state.
-    pub fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
+    pub(crate) fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
         let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
         let refused = |error: KnobError| peer::fault("the settings of huge pages", error);
         let state = parent.join(name);

@@ -10,7 +10,8 @@ use esker_base::Stream;
 use tempfile::TempDir;
 
 use crate::ingens::redis;
-use esker_lab_kit::{LabError, bound::Bound, peer, scratch};
+use esker_lab_kit::bound::{BEGUN_WITHIN, Bound};
+use esker_lab_kit::{LabError, peer, scratch};
 
 const KEYS: usize = 60_000;
 /// Bytes of a value.
@@ -18,7 +19,7 @@ const VALUE: usize = 6 << 10;
 
 /// Which server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Keeps everything.
     Redis,
     /// May forget values.
@@ -27,7 +28,7 @@ pub enum Kind {
 
 impl Kind {
     /// The program.
-    pub fn program(self) -> &'static str {
+    pub(crate) fn program(self) -> &'static str {
         match self {
             Kind::Redis => redis::PROGRAM,
             Kind::Memcached => "memcached",
@@ -44,7 +45,7 @@ impl Kind {
 
 /// Requests and what came of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Answered.
     pub requests: u64,
     /// Bytes of values that were compared with what they must be.
@@ -54,7 +55,7 @@ pub struct Counts {
 }
 
 /// A server with its client.
-pub struct Store {
+pub(crate) struct Store {
     kind: Kind,
     server: Bound,
     stream: BufReader<UnixStream>,
@@ -73,13 +74,13 @@ impl Store {
     ///
     /// # Errors
     /// If it does not begin.
-    pub fn start(kind: Kind, parent: &Path, seed: u64) -> Result<Store, LabError> {
+    pub(crate) fn start(kind: Kind, parent: &Path, seed: u64) -> Result<Store, LabError> {
         let folder = scratch::folder(parent)?;
         let socket = folder.path().join("socket");
         let mut server = Bound::start(kind.program(), |command| {
             command.args(kind.arguments()).arg(&socket).current_dir(folder.path()).stdout(Stdio::null())
         })?;
-        let stream = server.connect(&socket)?;
+        let stream = server.connect(&socket, BEGUN_WITHIN)?;
         Ok(Store {
             kind,
             server,
@@ -94,7 +95,7 @@ impl Store {
     }
 
     /// Its number.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.server.pid()
     }
 
@@ -102,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// The server's.
-    pub fn work(&mut self, deletes: u64) -> Result<(), LabError> {
+    pub(crate) fn work(&mut self, deletes: u64) -> Result<(), LabError> {
         let key = self.rng.below(KEYS as u64) as usize;
         let done = match (self.rng.chance(0.5), self.rng.below(100) < deletes) {
             (true, _) => self.get(key),
@@ -132,25 +133,15 @@ impl Store {
     }
 
     fn delete(&mut self, key: usize) -> std::io::Result<()> {
-        let name = name(key);
         self.versions[key] = 0;
-        self.ask(&match self.kind {
-            Kind::Redis => format!("*2\r\n$3\r\nDEL\r\n${}\r\n{name}\r\n", name.len()),
-            Kind::Memcached => format!("delete {name}\r\n"),
-        })?;
-        match self.line()?.as_str() {
+        match self.ask(["DEL", "delete"], key)?.as_str() {
             ":0" | ":1" | "DELETED" | "NOT_FOUND" => Ok(()),
             other => Err(std::io::Error::other(format!("{other:?} to a DEL"))),
         }
     }
 
     fn get(&mut self, key: usize) -> std::io::Result<()> {
-        let name = name(key);
-        self.ask(&match self.kind {
-            Kind::Redis => format!("*2\r\n$3\r\nGET\r\n${}\r\n{name}\r\n", name.len()),
-            Kind::Memcached => format!("get {name}\r\n"),
-        })?;
-        let head = self.line()?;
+        let head = self.ask(["GET", "get"], key)?;
         let version = self.versions[key];
         // `$LENGTH`, or `VALUE NAME FLAGS LENGTH`.
         let length = head.rsplit([' ', '$']).next().and_then(|length| length.parse::<usize>().ok());
@@ -169,8 +160,15 @@ impl Store {
         Ok(())
     }
 
-    fn ask(&mut self, words: &str) -> std::io::Result<()> {
-        self.stream.get_mut().write_all(words.as_bytes())
+    /// Says a verb of three letters, or memcached's, about a key; returns the first line of the answer.
+    fn ask(&mut self, [redis, memcached]: [&str; 2], key: usize) -> std::io::Result<String> {
+        let name = name(key);
+        let words = match self.kind {
+            Kind::Redis => format!("*2\r\n$3\r\n{redis}\r\n${}\r\n{name}\r\n", name.len()),
+            Kind::Memcached => format!("{memcached} {name}\r\n"),
+        };
+        self.stream.get_mut().write_all(words.as_bytes())?;
+        self.line()
     }
 
     fn line(&mut self) -> std::io::Result<String> {
