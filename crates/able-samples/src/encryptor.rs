@@ -22,7 +22,7 @@ const fn manifest(kind: Kind) -> Kind {
 }
 
 fn cipher(make: &Make<'_>) -> Result<Rc<Cipher>, KindError> {
-    let secret = make.rt.secret(make.args.text("key")).map_err(KindError::Outside)?;
+    let secret = make.rt.secret(make.args.text("key")).map_err(|why| KindError::Outside(why.to_string()))?;
     Cipher::read(&secret).map(Rc::new).map_err(|error| KindError::Outside(error.to_string()))
 }
 

@@ -1,6 +1,7 @@
 //! How a kind checks media that no stack uses: its manifest carries a [`MediaCheck`], so that a new format registers
 //! itself.
 
+use std::error::Error;
 use std::io;
 use std::rc::Rc;
 
@@ -30,8 +31,8 @@ pub struct MediaCheck {
     pub is_set: bool,
     /// Whether a medium bears the mark of the format, sound or damaged.
     pub is_marked: fn(&dyn ReadMedium) -> io::Result<bool>,
-    /// Checks one medium, or all of a set.
-    pub check: fn(Media<'_>) -> Result<MediaVerdict, String>,
+    /// Checks one medium, or all of a set. Errors are those of the format: why there is nothing to judge.
+    pub check: fn(Media<'_>) -> Result<MediaVerdict, Box<dyn Error>>,
 }
 
 /// What a checker found on media that it could read.

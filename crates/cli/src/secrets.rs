@@ -27,11 +27,11 @@ pub fn source() -> SecretSource {
         let read = match scheme {
             "file" => from_file,
             "env" => from_environment,
-            _ => return Err("a key is named file:PATH or env:NAME".to_string()),
+            _ => return Err(io::Error::other("a key is named file:PATH or env:NAME")),
         };
         let secret = read(place);
         wipe_stack();
-        secret
+        secret.map_err(io::Error::other)
     })
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn refused(reference: &str, why: &str) {
-        let error = source()(reference).unwrap_err();
+        let error = source()(reference).unwrap_err().to_string();
         assert!(error.contains(why), "{reference}: \"{error}\" should say \"{why}\"");
     }
 

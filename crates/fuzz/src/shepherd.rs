@@ -13,7 +13,7 @@ pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
     let words = &input[..input.len() / 8 * 8];
     let table = match Table::decode(words, BLOCKS) {
         Ok(table) => table,
-        Err(what) if what.is_empty() => return Err("refused without a reason".to_string()),
+        Err(what) if what.to_string().is_empty() => return Err("refused without a reason".to_string()),
         Err(_) => return Ok(false),
     };
     if table.encode() != words {

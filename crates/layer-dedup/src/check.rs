@@ -248,8 +248,8 @@ fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
     Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
 }
 
-fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
-    let found = check(&mut |at, out| media[0].read_at(at, out), true).map_err(|e| e.to_string())?;
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, Box<dyn std::error::Error>> {
+    let found = check(&mut |at, out| media[0].read_at(at, out), true)?;
     let end = match found.findings.first() {
         Some(first) => format!("{} things WRONG, the first of them: {first}", found.wrong),
         None => "sound".to_string(),

@@ -135,7 +135,7 @@ fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
     Ok((0..SLOTS).flat_map(|generation| slots_of(generation, size)).any(&mut is_there))
 }
 
-fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, Box<dyn std::error::Error>> {
     let limits = Limits::plain(media[0].size() / u64::from(BLOCK) * u64::from(BLOCK), BLOCK);
     let sim = Sim::new(SimConfig::seeded(1));
     let device = Reading { medium: media[0].clone(), limits: limits.clone() };

@@ -76,8 +76,8 @@ fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
     Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
 }
 
-fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
-    let found = check(media.len(), &mut |member, at, out| media[member].read_at(at, out)).map_err(|e| e.to_string())?;
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, Box<dyn std::error::Error>> {
+    let found = check(media.len(), &mut |member, at, out| media[member].read_at(at, out))?;
     let superblock = &found.assembly.superblock;
     let (open, regions) = (superblock.dirty.count() as u64, superblock.dirty.len());
     let starts: Vec<String> = found.assembly.members.iter().map(|member| word(member.start).to_string()).collect();

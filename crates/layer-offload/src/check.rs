@@ -79,8 +79,8 @@ fn is_marked(medium: &dyn ReadMedium) -> io::Result<bool> {
     Ok(!Superblock::newest(&slots).is_err_and(|error| error.is_unmarked()))
 }
 
-fn check_media(media: Media<'_>) -> Result<MediaVerdict, String> {
-    let found = check(&mut |at, out| media[0].read_at(at, out)).map_err(|e| e.to_string())?;
+fn check_media(media: Media<'_>) -> Result<MediaVerdict, Box<dyn std::error::Error>> {
+    let found = check(&mut |at, out| media[0].read_at(at, out))?;
     let (records, newest, size) = (found.records.len() as u64, found.newest, found.superblock.home);
     let text = format!(
         "log of off-loaded writes for a volume of {size} bytes: {records} records, {newest} bytes not at home; sound"

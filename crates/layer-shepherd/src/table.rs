@@ -12,6 +12,31 @@ pub const BAD: u64 = u64::MAX;
 /// Bytes of a word.
 pub const WORD: u64 = 8;
 
+/// Why words are no table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TableError {
+    /// A block that the volume does not have.
+    #[error("spare {spare} holds block {block}, and the volume has {blocks}")]
+    Beyond {
+        /// Number of the spare.
+        spare: u64,
+        /// Number of the block.
+        block: u64,
+        /// Blocks of the volume.
+        blocks: u64,
+    },
+    /// A block that is in two places.
+    #[error("spares {first} and {second} both hold block {block}")]
+    Twice {
+        /// Number of one spare.
+        first: u64,
+        /// Number of the other.
+        second: u64,
+        /// Number of the block.
+        block: u64,
+    },
+}
+
 /// Moved blocks and their spares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
@@ -24,8 +49,8 @@ impl Table {
     /// From the words of all spares; `blocks` is how many the volume has.
     ///
     /// # Errors
-    /// What no esker writes, in words.
-    pub fn decode(bytes: &[u8], blocks: u64) -> Result<Table, String> {
+    /// What no esker writes.
+    pub fn decode(bytes: &[u8], blocks: u64) -> Result<Table, TableError> {
         let words: Vec<u64> = bytes
             .chunks_exact(WORD as usize)
             .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of eight bytes")))
@@ -33,10 +58,10 @@ impl Table {
         let mut moved = BTreeMap::new();
         for (spare, word) in (0..).zip(&words).filter(|(_, word)| ![0, BAD].contains(*word)) {
             if *word > blocks {
-                return Err(format!("spare {spare} holds block {}, and the volume has {blocks}", word - 1));
+                return Err(TableError::Beyond { spare, block: word - 1, blocks });
             }
             if let Some(other) = moved.insert(word - 1, spare) {
-                return Err(format!("spares {other} and {spare} both hold block {}", word - 1));
+                return Err(TableError::Twice { first: other, second: spare, block: word - 1 });
             }
         }
         Ok(Table { words, moved })
@@ -125,7 +150,7 @@ mod tests {
     #[test]
     fn what_no_esker_writes_is_refused() {
         let bytes = |words: [u64; 2]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        assert!(Table::decode(&bytes([101, 0]), 100).unwrap_err().contains("holds block 100"));
-        assert!(Table::decode(&bytes([5, 5]), 100).unwrap_err().contains("both hold block 4"));
+        assert!(Table::decode(&bytes([101, 0]), 100).unwrap_err().to_string().contains("holds block 100"));
+        assert!(Table::decode(&bytes([5, 5]), 100).unwrap_err().to_string().contains("both hold block 4"));
     }
 }

@@ -236,11 +236,11 @@ impl Rt {
     ///
     /// # Errors
     /// What the source says, or that there is none. The text never holds a secret.
-    pub fn secret(&self, reference: &str) -> Result<Secret, String> {
+    pub fn secret(&self, reference: &str) -> std::io::Result<Secret> {
         match self.core.secrets.borrow().as_ref() {
             Some(source) => source(reference),
             None if self.is_sim() => Ok(Secret::simulated(&mut self.rng(&format!("secret {reference}")))),
-            None => Err("this program gives its stacks no secrets".to_string()),
+            None => Err(std::io::Error::other("this program gives its stacks no secrets")),
         }
     }
 

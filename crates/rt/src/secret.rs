@@ -1,6 +1,7 @@
 //! Bytes that no text may show, and where a world gets them from.
 
 use std::fmt;
+use std::io;
 use std::rc::Rc;
 
 use esker_base::Stream;
@@ -8,7 +9,7 @@ use esker_sys::key_memory::KeyBytes;
 
 /// Gives the secret that a reference such as `file:PATH` or `env:NAME` names, or says why not, without any of its
 /// bytes.
-pub type SecretSource = Box<dyn Fn(&str) -> Result<Secret, String>>;
+pub type SecretSource = Box<dyn Fn(&str) -> io::Result<Secret>>;
 
 /// A key. It cannot be printed, no core dump holds it, and its memory is wiped when the last handle goes.
 #[derive(Clone)]
@@ -54,9 +55,9 @@ mod tests {
         assert_eq!(format!("{one:?}"), "Secret(..)");
         rt.set_secrets(Box::new(|reference| match reference {
             "env:KEY" => Ok(Secret::new(vec![7; 3])),
-            other => Err(format!("no {other}")),
+            other => Err(io::Error::other(format!("no {other}"))),
         }));
         assert_eq!(rt.secret("env:KEY").unwrap().bytes(), [7; 3]);
-        assert_eq!(rt.secret("file:a").unwrap_err(), "no file:a");
+        assert_eq!(rt.secret("file:a").unwrap_err().to_string(), "no file:a");
     }
 }

@@ -143,7 +143,7 @@ impl Job<'_> {
                 (found.is_sound, format!("{paths}: {}", found.text))
             }
             Err(error) => {
-                fields.insert("error".to_string(), error.as_str().into());
+                fields.insert("error".to_string(), error.to_string().into());
                 (false, format!("{paths}: {holds}: {error}"))
             }
         };

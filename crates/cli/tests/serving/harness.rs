@@ -21,8 +21,10 @@ pub struct Server {
 }
 
 /// Runs `esker ARGS`.
+/// A server that should have refused to start is ended: its status is then 124.
 pub fn esker(args: &[&str]) -> Output {
-    Command::new(ESKER).args(args).output().expect("the program starts")
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--kill-after=2", "60", ESKER]).args(args).output().expect("timeout(1) starts")
 }
 
 /// Runs it, checks the exit status, and returns standard error.
