@@ -12,4 +12,4 @@ mod roles;
 
 pub use kinds::Call;
 pub use parts::{AsyncOp, AsyncQueue, At, Fd, Object, Status};
-pub use roles::{Category, Compared, Effect};
+pub use roles::{Category, Compared, Effect, Family};

@@ -84,3 +84,17 @@ bytes_type! {
     /// Any other name: of an extended attribute, a request, a call, a thread.
     Word
 }
+
+/// Shares the bytes.
+impl From<Word> for PathBytes {
+    fn from(word: Word) -> PathBytes {
+        PathBytes(word.0)
+    }
+}
+
+/// Shares the bytes.
+impl From<PathBytes> for Word {
+    fn from(path: PathBytes) -> Word {
+        Word(path.0)
+    }
+}

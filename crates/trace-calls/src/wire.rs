@@ -10,7 +10,7 @@ mod fields;
 use std::collections::BTreeMap;
 
 use crate::call::{At, Fd};
-use crate::name::PathBytes;
+use crate::name::{PathBytes, Word};
 
 /// Bytes that say something impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +51,19 @@ impl NameTable {
         number
     }
 
+    /// Numbers the names of a value, in the order in which it is written. The value shares their bytes with the table.
+    pub fn share(&mut self, value: &mut impl Field) {
+        let mut shared = |name: &PathBytes| {
+            let number = self.number(name);
+            self.names[number as usize].clone()
+        };
+        value.parts_mut(&mut |part| match part {
+            PartMut::At(At { path, .. }) | PartMut::Path(path) => *path = shared(path),
+            PartMut::Word(word) => *word = shared(&word.clone().into()).into(),
+            PartMut::Fd(_) => (),
+        });
+    }
+
     /// About how many bytes the names take.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -80,6 +93,11 @@ impl<'a> Encoder<'a> {
     /// Appends to `out`; names go to `names`.
     pub fn new(out: &'a mut Vec<u8>, names: &'a mut NameTable) -> Encoder<'a> {
         Encoder { out, names }
+    }
+
+    /// Offset of the next value.
+    pub fn at(&self) -> usize {
+        self.out.len()
     }
 
     /// One byte.
@@ -215,6 +233,8 @@ pub enum Part<'a> {
     Fd(Fd),
     /// Any other path.
     Path(&'a PathBytes),
+    /// A name that is no path.
+    Word(&'a Word),
 }
 
 /// A [`Part`] that can be changed.
@@ -226,6 +246,8 @@ pub enum PartMut<'a> {
     Fd(&'a mut Fd),
     /// Any other path.
     Path(&'a mut PathBytes),
+    /// A name that is no path.
+    Word(&'a mut Word),
 }
 
 /// A value that is written, read, told to people, and whose parts can be seen and changed.

@@ -27,7 +27,6 @@ use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::Fd;
 use esker_trace_calls::name::{PathBytes, Word};
 use esker_trace_calls::snapshot::Snapshot;
-use esker_trace_calls::wire::{Decoder, Field, Malformed};
 use esker_trace_calls::words::{FileKind, OpenFlags};
 use serde::Serialize;
 
@@ -94,10 +93,9 @@ pub struct Program {
     pub(crate) outline: Outline,
     /// Actions of each thread.
     pub(crate) actions: Vec<Vec<u32>>,
+    /// Names by their number, of resources too: those of steps share their bytes.
     pub(crate) names: Vec<PathBytes>,
-    /// Steps as bytes; each ends at its number in `ends`.
-    pub(crate) steps: Vec<u8>,
-    pub(crate) ends: Vec<u32>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Program {
@@ -153,26 +151,18 @@ impl Program {
     }
 
     /// One action.
-    ///
-    /// # Errors
-    /// The file was forged: its checksums are right, its contents are not.
-    pub fn step(&self, action: u32) -> Result<Step, Malformed> {
-        let start = action.checked_sub(1).map_or(0, |before| self.ends[before as usize]) as usize;
-        let bytes = &self.steps[start..self.ends[action as usize] as usize];
-        Step::get(&mut Decoder::new(bytes, &self.names))
+    pub fn step(&self, action: u32) -> &Step {
+        &self.steps[action as usize]
+    }
+
+    /// All actions, by their numbers.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     /// What each action waits for in an order.
     pub fn schedule(&self, order: Order) -> Schedule {
         Schedule::new(&self.outline, order)
-    }
-
-    /// The longest transfer in bytes of any action, so that buffers can be made before the start.
-    ///
-    /// # Errors
-    /// As [`Program::step`].
-    pub fn largest_transfer(&self) -> Result<u64, Malformed> {
-        (0..self.len() as u32).try_fold(0, |largest, action| Ok(largest.max(self.step(action)?.transfer())))
     }
 
     /// Finds out which actions are whose, once the outline is complete.

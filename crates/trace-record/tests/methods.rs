@@ -246,7 +246,7 @@ fn pages_that_are_read_through_maps_are_seen_or_it_is_said_that_they_are_not() {
     if let Some((trace, _)) = recorded(Method::Kernel, &words) {
         assert_eq!(trace.warnings.count(WarningKind::MappedReads), 0);
         let (program, mapped) = (compile(trace, &mut |_| {}).expect("it is sound"), PathBytes::from(path.as_bytes()));
-        let steps: Vec<_> = (0..program.len() as u32).map(|at| program.step(at).expect("it is sound")).collect();
+        let steps = program.steps();
         let open = |call: &Call| matches!(call, Call::Open { at, .. } if at.path == mapped);
         let begin = steps.iter().position(|step| open(&step.call)).expect("it is opened");
         let slot =

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use esker_base::Stream;
+use esker_trace_calls::call::Family;
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{At, Call, Fd, Object, Platform};
 use esker_trace_order::compiled::{SlotEffect, Step};
@@ -212,104 +213,15 @@ impl<'a> CallExecutor<'a> {
     }
 
     fn dispatch(&mut self, turn: &Turn<'_>) -> Reply {
-        match &turn.step.call {
-            Call::Read { .. }
-            | Call::Write { .. }
-            | Call::Pread { .. }
-            | Call::Pwrite { .. }
-            | Call::Seek { .. }
-            | Call::Truncate { .. }
-            | Call::Allocate { .. }
-            | Call::Advise { .. }
-            | Call::ReadAhead { .. }
-            | Call::Sync { .. }
-            | Call::SyncRange { .. }
-            | Call::SyncAll {}
-            | Call::SendFile { .. }
-            | Call::CopyRange { .. }
-            | Call::Splice { .. }
-            | Call::Tee { .. }
-            | Call::CloneRange { .. } => self.data(turn),
-            Call::Stat { .. }
-            | Call::Access { .. }
-            | Call::ReadLink { .. }
-            | Call::Chmod { .. }
-            | Call::Chown { .. }
-            | Call::SetTimes { .. }
-            | Call::GetXattr { .. }
-            | Call::SetXattr { .. }
-            | Call::ListXattr { .. }
-            | Call::RemoveXattr { .. }
-            | Call::StatFs { .. }
-            | Call::NameToHandle { .. }
-            | Call::Watch { .. }
-            | Call::Unwatch { .. }
-            | Call::ReadDir { .. } => self.meta(turn),
-            Call::Open { .. }
-            | Call::Mkdir { .. }
-            | Call::Mknod { .. }
-            | Call::Symlink { .. }
-            | Call::Link { .. }
-            | Call::Unlink { .. }
-            | Call::Rmdir { .. }
-            | Call::Rename { .. }
-            | Call::ShmOpen { .. }
-            | Call::ShmUnlink { .. } => self.names(turn),
-            _ => self.dispatch_others(turn),
-        }
-    }
-
-    fn dispatch_others(&mut self, turn: &Turn<'_>) -> Reply {
-        match &turn.step.call {
-            Call::Map { .. }
-            | Call::Unmap { .. }
-            | Call::Remap { .. }
-            | Call::MapSync { .. }
-            | Call::MapAdvise { .. }
-            | Call::MapTouch { .. }
-            | Call::PageFault { .. } => self.maps(turn),
-            Call::AsyncSetup { .. }
-            | Call::AsyncDestroy { .. }
-            | Call::AsyncSubmit { .. }
-            | Call::AsyncReap { .. }
-            | Call::AsyncError { .. }
-            | Call::AsyncReturn { .. }
-            | Call::AsyncSuspend { .. }
-            | Call::AsyncCancel { .. }
-            | Call::UringEnter { .. }
-            | Call::UringRegister { .. } => self.asynchronous(turn),
-            Call::GetAttrList { .. }
-            | Call::SetAttrList { .. }
-            | Call::GetDirEntriesAttr { .. }
-            | Call::SearchFs { .. }
-            | Call::FsControl { .. }
-            | Call::ExchangeData { .. }
-            | Call::Hinted { .. }
-            | Call::Preallocate { .. }
-            | Call::Undocumented { .. }
-            | Call::CloneFile { .. }
-            | Call::GetFsStat { .. }
-            | Call::FsGetPath { .. }
-            | Call::GetXattrAt { .. }
-            | Call::SetXattrAt { .. } => self.mac(turn),
-            Call::Close { .. }
-            | Call::CloseRange { .. }
-            | Call::Dup { .. }
-            | Call::DupTo { .. }
-            | Call::Fcntl { .. }
-            | Call::SetFlags { .. }
-            | Call::Flock { .. }
-            | Call::RangeLock { .. }
-            | Call::Ioctl { .. }
-            | Call::Pipe { .. }
-            | Call::SocketPair { .. }
-            | Call::MakeFd { .. }
-            | Call::Socket { .. }
-            | Call::Poll { .. }
-            | Call::EpollControl { .. }
-            | Call::EpollWait { .. }
-            | Call::ReceiveFds { .. } => self.fds(turn),
-            _ => self.others(turn),
+        match turn.step.call.family() {
+            Family::Data => self.data(turn),
+            Family::Metadata => self.meta(turn),
+            Family::Names => self.names(turn),
+            Family::Descriptors => self.fds(turn),
+            Family::Maps => self.maps(turn),
+            Family::Asynchronous => self.asynchronous(turn),
+            Family::Mac => self.mac(turn),
+            Family::Processes => self.others(turn),
         }
     }
 

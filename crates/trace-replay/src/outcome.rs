@@ -177,7 +177,7 @@ fn mismatch(script: &Script, deviation: &Deviation) -> Mismatch {
         action: deviation.action.into(),
         thread: thread_name(script.program(), script.place(deviation.action).thread),
         call: call_text(script, deviation.action),
-        expected: expected(&step),
+        expected: expected(step),
         actual: told(answer.result, answer.seen),
     }
 }

@@ -91,7 +91,7 @@ impl<T: Target> Play<'_, T> {
         let process = script.program().players()[place.thread as usize].process.0;
         self.target.begin(action);
         self.wait(action).await?;
-        let turn = Turn { process, step: &step };
+        let turn = Turn { process, step };
         self.target.prepare(&turn);
         let due_ns = self.delay(action).await?;
         if script.tells_issue() {
@@ -114,7 +114,7 @@ impl<T: Target> Play<'_, T> {
         let start = self.start_ns;
         let called = answer.skipped.is_none();
         self.played.stamps.push(Stamp { action, called, issue_ns: issue_ns - start, done_ns: done_ns - start });
-        let tolerated = match compare(&step, script.program().about().platform, &answer) {
+        let tolerated = match compare(step, script.program().about().platform, &answer) {
             Verdict::Same => return Ok(()),
             Verdict::Tolerated(why) => Some(why),
             Verdict::Differs => None,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use esker_rt::Rt;
 use esker_rt::real::Reactor;
-use esker_trace_calls::wire::Malformed;
 use esker_trace_calls::words::AsyncKind;
 use esker_trace_calls::{Call, Snapshot};
 use esker_trace_order::compiled::Program;
@@ -52,14 +51,6 @@ pub enum RunError {
     /// Traces that do not fit on one tree.
     #[error(transparent)]
     Overlay(#[from] OverlayError),
-    /// A compiled trace says something impossible.
-    #[error("{name}: {source}")]
-    Malformed {
-        /// The trace.
-        name: String,
-        /// What.
-        source: Malformed,
-    },
     /// The replay.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -92,8 +83,7 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Report>, RunError> {
     let (snapshot, notes) = tree(&jobs)?;
-    let parts: Vec<ScriptedTrace> =
-        jobs.into_iter().map(|job| ScriptedTrace::new(job, options)).collect::<Result<_, _>>()?;
+    let parts: Vec<ScriptedTrace> = jobs.into_iter().map(|job| ScriptedTrace::new(job, options)).collect();
     let written = parts.iter().map(|part| part.written).fold(0, u64::saturating_add);
     check_max(dir, &snapshot, written, options.init.max_bytes)?;
     let mut reports: Vec<Vec<Report>> = parts.iter().map(|_| Vec::new()).collect();
@@ -112,8 +102,7 @@ pub fn run(
 
 /// Bytes that the calls of a script write or allocate at most.
 fn written(script: &Script) -> u64 {
-    let actions = 0..script.program().len() as u32;
-    actions.map(|action| bytes_written(&script.step(action).call)).fold(0, u64::saturating_add)
+    script.program().steps().iter().map(|step| bytes_written(&step.call)).fold(0, u64::saturating_add)
 }
 
 fn bytes_written(call: &Call) -> u64 {
@@ -143,11 +132,10 @@ struct ScriptedTrace {
 }
 
 impl ScriptedTrace {
-    fn new(job: ReplayInput, options: RunOptions) -> Result<ScriptedTrace, RunError> {
+    fn new(job: ReplayInput, options: RunOptions) -> ScriptedTrace {
         let script = Script::new(job.program, options.order, options.speed);
-        let script = script.map_err(|source| RunError::Malformed { name: job.name.clone(), source })?;
         let written = written(&script);
-        Ok(ScriptedTrace { name: job.name, script: Arc::new(script), written })
+        ScriptedTrace { name: job.name, script: Arc::new(script), written }
     }
 
     fn options(&self, kernel: KernelOptions) -> KernelOptions {

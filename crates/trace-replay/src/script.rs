@@ -1,19 +1,13 @@
 //! A compiled trace, cast for a replay: which player plays which call, in which order, how fast.
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
-use esker_trace_calls::wire::Malformed;
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Call, EntryKind, Errno, Outcome, ThreadId};
-use esker_trace_order::compiled::left_out::Gathering;
 use esker_trace_order::compiled::{LeftOut, Notes, Program, Step};
 use esker_trace_order::rules::{Order, Schedule};
 
 use crate::kernel::Pipes;
-
-/// Bytes of actions that are kept as they are played, at most. Reading one takes about as long as a short call does.
-const READ_MAX: usize = 512 << 20;
 
 /// How much of the traced computation is slept.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,8 +77,6 @@ pub struct Script {
     rooms: Vec<Room>,
     pipes: Pipes,
     left_out: LeftOut,
-    /// The first actions, already read.
-    steps: Vec<Step>,
 }
 
 /// The issuer of an action: its traced thread, and how many of that thread came before.
@@ -98,14 +90,11 @@ pub struct ScriptPosition {
 
 impl Script {
     /// Casts `program`.
-    ///
-    /// # Errors
-    /// If an action cannot be read.
-    pub fn new(program: Program, order: Order, speed: Speed) -> Result<Script, Malformed> {
+    pub fn new(program: Program, order: Order, speed: Speed) -> Script {
         let mut schedule = program.schedule(order);
         let parts = match order {
             Order::Single => {
-                let row = in_a_row(&program)?;
+                let row = in_a_row(&program);
                 schedule = schedule.in_a_row(program.outline(), &row);
                 vec![row]
             }
@@ -115,43 +104,32 @@ impl Script {
         let fifos = entries.values().any(|entry| entry.kind == EntryKind::Fifo);
         let mut script = Script {
             rooms: vec![Room::default(); parts.len()],
-            steps: Vec::new(),
+            left_out: LeftOut::of(&program),
             program,
             schedule,
             speed,
             order,
             parts,
             pipes: Pipes { named: fifos, early: 0 },
-            left_out: LeftOut::default(),
         };
-        script.read()?;
-        Ok(script)
+        script.measure();
+        script
     }
 
-    /// Reads all actions: what players need for them, and as many as may be kept.
-    fn read(&mut self) -> Result<(), Malformed> {
-        let kept = READ_MAX / size_of::<Step>();
-        self.steps.reserve_exact(kept.min(self.program.len()));
-        let mut left_out = Gathering::new(self.program.opened());
-        for action in 0..self.program.len() as u32 {
-            let step = self.program.step(action)?;
-            left_out.see(&step);
-            let player = if self.order == Order::Single { 0 } else { self.program.instant(action).thread };
+    /// Finds out what players need for their actions.
+    fn measure(&mut self) {
+        for (step, instant) in self.program.steps().iter().zip(self.program.outline().instants()) {
+            let player = if self.order == Order::Single { 0 } else { instant.thread };
             let room = &mut self.rooms[player as usize];
             match &step.call {
                 Call::Write { len, .. } | Call::Pwrite { len, .. } => room.write = room.write.max(*len),
                 Call::Mknod { kind: FileKind::Fifo, .. } => self.pipes.named = true,
                 _ => room.read = room.read.max(step.transfer()),
             }
-            if self.order == Order::Single && fills_pipes(&step) {
+            if self.order == Order::Single && fills_pipes(step) {
                 self.pipes.early = self.pipes.early.max(step.transfer() as usize);
             }
-            if self.steps.len() < kept {
-                self.steps.push(step);
-            }
         }
-        self.left_out = left_out.done();
-        Ok(())
     }
 
     /// The trace.
@@ -210,12 +188,8 @@ impl Script {
     }
 
     /// One action.
-    ///
-    /// # Panics
-    /// Never: all were read when the script was made.
-    pub fn step(&self, action: u32) -> Cow<'_, Step> {
-        let read = || Cow::Owned(self.program.step(action).expect("every action was read before"));
-        self.steps.get(action as usize).map_or_else(read, Cow::Borrowed)
+    pub fn step(&self, action: u32) -> &Step {
+        self.program.step(action)
     }
 }
 
@@ -228,18 +202,18 @@ fn fills_pipes(step: &Step) -> bool {
 /// All actions for one thread: by number, but each that waits for others only where it returned, behind what it waited
 /// for. Writes to pipes come where they began: what others read meanwhile is of them, and here the pipe has room for
 /// all of it.
-fn in_a_row(program: &Program) -> Result<Vec<u32>, Malformed> {
+fn in_a_row(program: &Program) -> Vec<u32> {
     let mut latest = 0;
     let mut keys = Vec::with_capacity(program.len());
     for action in 0..program.len() as u32 {
         let instant = program.instant(action);
         latest = instant.enter.max(latest);
-        let step = program.step(action)?;
-        let waits = step.notes.contains(Notes::WAITS) && !fills_pipes(&step);
+        let step = program.step(action);
+        let waits = step.notes.contains(Notes::WAITS) && !fills_pipes(step);
         keys.push((if waits { instant.leave.max(latest) } else { latest }, action));
     }
     keys.sort_unstable();
-    Ok(keys.into_iter().map(|(_, action)| action).collect())
+    keys.into_iter().map(|(_, action)| action).collect()
 }
 
 #[cfg(test)]

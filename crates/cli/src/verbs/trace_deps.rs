@@ -80,7 +80,7 @@ impl Run for Deps {
             return Err(Failure::Usage(format!("the window ends at {}, the trace has {len} actions", window.end)));
         }
         if let Some(path) = &self.dot {
-            let text = dot(&program, rules, window.clone())?;
+            let text = dot(&program, rules, window.clone());
             Output::claim(path.clone(), &["digraph trace"], self.force, "--dot")?.put(&text)?;
         }
         if let Some(path) = &self.timeline {
@@ -90,7 +90,7 @@ impl Run for Deps {
             Output::claim(path.clone(), &["<svg xmlns"], self.force, "--timeline")?.put(&svg)?;
         }
         let modes = modes(&program, rules);
-        let left_out = LeftOut::of(&program)?;
+        let left_out = LeftOut::of(&program);
         if self.json {
             return terminal.say(&described(&program, left_out, &modes).to_string());
         }

@@ -32,7 +32,7 @@ impl Call {
             _ => self.parts(&mut |part| match part {
                 Part::Fd(fd) => used.push(fd),
                 Part::At(at) if !at.path.starts_with(b"/") => used.push(at.dir),
-                Part::At(_) | Part::Path(_) => (),
+                Part::At(_) | Part::Path(_) | Part::Word(_) => (),
             }),
         }
         used.retain(|fd| fd.0 >= 0);
@@ -82,7 +82,7 @@ impl Call {
     pub fn change_paths(&mut self, change: &mut dyn FnMut(&mut PathBytes)) {
         self.parts_mut(&mut |part| match part {
             PartMut::At(At { path, .. }) | PartMut::Path(path) => change(path),
-            PartMut::Fd(_) => (),
+            PartMut::Fd(_) | PartMut::Word(_) => (),
         });
     }
 
@@ -90,7 +90,7 @@ impl Call {
     pub fn change_fds(&mut self, change: &mut dyn FnMut(&mut Fd)) {
         self.parts_mut(&mut |part| match part {
             PartMut::At(At { dir: fd, .. }) | PartMut::Fd(fd) => change(fd),
-            PartMut::Path(_) => (),
+            PartMut::Path(_) | PartMut::Word(_) => (),
         });
     }
 }

@@ -8,9 +8,31 @@ use crate::words::{MapFlags, OpenFlags, Whence};
 /// The roles of one kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Roles {
+    pub family: Family,
     pub category: Category,
     pub compared: Compared,
     pub effect: Effect,
+}
+
+/// What a call is about: calls of one family are replayed alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// A file's data.
+    Data,
+    /// Metadata of files, and entries of directories.
+    Metadata,
+    /// Names: opening, making, renaming, removing.
+    Names,
+    /// Descriptors themselves, and what is behind them where that is no file.
+    Descriptors,
+    /// Memory maps of files.
+    Maps,
+    /// Asynchronous requests.
+    Asynchronous,
+    /// Calls that only a Mac has.
+    Mac,
+    /// Processes: what they run, where they are, how they end.
+    Processes,
 }
 
 /// The kinds of calls that reports sum up.
@@ -99,6 +121,11 @@ pub enum Effect {
 }
 
 impl Call {
+    /// What it is about.
+    pub fn family(&self) -> Family {
+        self.roles().family
+    }
+
     /// The category in which reports sum it up.
     pub fn category(&self) -> Category {
         match self {

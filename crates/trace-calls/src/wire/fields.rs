@@ -114,15 +114,23 @@ impl Field for PathBytes {
 
 impl Field for Word {
     fn put(&self, to: &mut Encoder<'_>) {
-        to.path(&PathBytes::from(self.as_bytes()));
+        to.path(&self.clone().into());
     }
 
     fn get(from: &mut Decoder<'_>) -> Result<Word, Malformed> {
-        Ok(Word::from(from.path()?.as_bytes()))
+        from.path().map(Word::from)
     }
 
     fn render(&self, to: &mut String) {
         to.push_str(&self.to_string());
+    }
+
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        see(Part::Word(self));
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        change(PartMut::Word(self));
     }
 }
 

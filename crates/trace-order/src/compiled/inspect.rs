@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use esker_report::{Axis, Figure, Series, Style};
-use esker_trace_calls::wire::{Field, Malformed};
+use esker_trace_calls::wire::Field;
 use serde::Serialize;
 
 use crate::rules::schedule::{for_each, mean_length};
@@ -98,15 +98,12 @@ fn thread_edges(program: &Program, window: &Range<u32>) -> Vec<(u32, u32)> {
 
 /// The actions of a window, and their edges, in the language of Graphviz: a thread's in bold, those of ROOT solid with
 /// their rules, those of the trace's order dashed.
-///
-/// # Errors
-/// As [`Program::step`].
-pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> Result<String, Malformed> {
+pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> String {
     let mut text =
         String::from("digraph trace {\n  rankdir=TB;\n  node [shape=box, fontname=\"monospace\", fontsize=9];\n");
     for id in window.clone() {
         let mut label = String::new();
-        program.step(id)?.render(&mut label);
+        program.step(id).render(&mut label);
         let thread = program.instant(id).thread;
         let label = label.replace('\\', "\\\\").replace('"', "\\\"");
         let _ = writeln!(text, "  a{id} [group=t{thread}, label=\"{id} T{thread} {label}\"];");
@@ -128,7 +125,7 @@ pub fn dot(program: &Program, rules: Rules, window: Range<u32>) -> Result<String
         );
     }
     text.push_str("}\n");
-    Ok(text)
+    text
 }
 
 /// The actions of a window over time, a thread a line: calls are marked and joined by their thread, edges of ROOT are

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use esker_trace_calls::call::{Call, Fd};
-use esker_trace_calls::wire::Malformed;
 use esker_trace_calls::words::{FileKind, MapFlags};
 use serde::{Deserialize, Serialize};
 
@@ -30,13 +29,10 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// What a replay of `program` leaves out.
-    ///
-    /// # Errors
-    /// As [`Program::step`].
-    pub fn of(program: &Program) -> Result<LeftOut, Malformed> {
+    pub fn of(program: &Program) -> LeftOut {
         let mut gathering = Gathering::new(program.opened());
-        (0..program.len() as u32).try_for_each(|action| program.step(action).map(|step| gathering.see(&step)))?;
-        Ok(gathering.done())
+        program.steps().iter().for_each(|step| gathering.see(step));
+        gathering.done()
     }
 
     /// Why the time of a replay says nothing of the program; `None` if nothing speaks against it.
@@ -71,7 +67,7 @@ struct Map {
 }
 
 /// Reads actions in their order.
-pub struct Gathering {
+struct Gathering {
     found: LeftOut,
     /// Slots of what lies on no medium: rings, memory, devices.
     elsewhere: BTreeSet<i32>,
@@ -84,7 +80,7 @@ pub struct Gathering {
 
 impl Gathering {
     /// Before the first action, when `opened` is open.
-    pub fn new(opened: &[Opened]) -> Gathering {
+    fn new(opened: &[Opened]) -> Gathering {
         let on_medium = |one: &&Opened| {
             let is_device = one.path.as_ref().is_some_and(|path| path.starts_with(DEVICES));
             matches!(one.kind, FileKind::Regular | FileKind::BlockDevice) && !is_device
@@ -95,7 +91,7 @@ impl Gathering {
     }
 
     /// The next action.
-    pub fn see(&mut self, step: &Step) {
+    fn see(&mut self, step: &Step) {
         match &step.call {
             Call::UringEnter { ring, submit, .. } => self.submitted(*ring, *submit, step),
             Call::MakeFd { .. } | Call::ShmOpen { .. } => {
@@ -158,7 +154,7 @@ impl Gathering {
     }
 
     /// After the last one.
-    pub fn done(self) -> LeftOut {
+    fn done(self) -> LeftOut {
         let count = |is: &dyn Fn(&Map) -> bool| self.maps.values().filter(|map| is(map)).count() as u64;
         let is_unseen = |map: &Map| !map.is_written && !map.is_touched && map.len > FEW_PAGES;
         LeftOut {

@@ -13,7 +13,7 @@ use crate::rules::{Instant, Looks, Outline};
 
 use super::about::{RepairKind, RepairTally};
 use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
-use super::{About, Opened, Player, Program, Slot};
+use super::{About, Opened, Player, Program, Slot, Step};
 
 /// Longest name in bytes.
 const NAME_MAX: usize = 1 << 20;
@@ -104,25 +104,29 @@ impl Program {
         };
         let resources = parse(Section::Resources, resources, table, get_resources)?;
         program.outline = Outline::new(program.players.len(), resources);
-        program.steps = steps.to_vec();
         program.names = names;
-        program.read_actions(actions, touches)?;
+        program.read_actions(actions, steps, touches)?;
         program.index();
         Ok(program)
     }
 
-    fn read_actions(&mut self, rows: &[u8], touches: &[u8]) -> Result<(), CompiledError> {
+    fn read_actions(&mut self, rows: &[u8], steps: &[u8], touches: &[u8]) -> Result<(), CompiledError> {
         let bad = |at, what| CompiledError::Malformed { section: Section::Actions.name(), at, what };
         if !rows.len().is_multiple_of(ACTION) {
             return Err(bad(rows.len(), "a row is cut"));
         }
-        let (mut step_end, mut touch_end) = (0, 0);
+        let mut steps = Decoder::new(steps, &self.names);
+        let mut touch_end = 0;
         for (id, row) in rows.chunks_exact(ACTION).enumerate() {
             let at = id * ACTION;
             let row = read_row(row).expect("a row has its length");
-            let [step, touch] = [row.step_end, row.touch_end].map(|end| end as usize);
-            if step < step_end || step > self.steps.len() || touch < touch_end || touch > touches.len() {
-                return Err(bad(at, "its step or touches lie outside their section, or before others"));
+            self.steps.push(Step::get(&mut steps).map_err(malformed(Section::Steps))?);
+            if steps.at() != row.step_end as usize {
+                return Err(bad(at, "its step ends elsewhere"));
+            }
+            let touch = row.touch_end as usize;
+            if touch < touch_end || touch > touches.len() {
+                return Err(bad(at, "its touches lie outside their section, or before others"));
             }
             if row.instant.thread as usize >= self.players.len() {
                 return Err(bad(at, "the number of no thread"));
@@ -132,10 +136,9 @@ impl Program {
             }
             let touched = self.outline.push_bytes(row.instant, &touches[touch_end..touch]);
             touched.map_err(|_| bad(at, "it touches what is no resource"))?;
-            self.ends.push(row.step_end);
-            (step_end, touch_end) = (step, touch);
+            touch_end = touch;
         }
-        match step_end == self.steps.len() && touch_end == touches.len() {
+        match steps.is_done() && touch_end == touches.len() {
             true => Ok(()),
             false => Err(bad(rows.len(), "steps or touches of no action")),
         }
@@ -220,7 +223,11 @@ fn parse<T>(
         true => Ok(value),
         false => Err(from.malformed("bytes behind the last value")),
     });
-    value.map_err(|Malformed { at, what }| CompiledError::Malformed { section: section.name(), at, what })
+    value.map_err(malformed(section))
+}
+
+fn malformed(section: Section) -> impl Fn(Malformed) -> CompiledError {
+    move |Malformed { at, what }| CompiledError::Malformed { section: section.name(), at, what }
 }
 
 fn read_names(bytes: &[u8]) -> Result<Vec<PathBytes>, CompiledError> {

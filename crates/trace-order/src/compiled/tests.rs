@@ -1,6 +1,8 @@
 //! The file: what is written is what is read, and damage is refused by its name.
 
+use esker_trace_calls::call::At;
 use esker_trace_calls::generate::{Shape, apple_desktop};
+use esker_trace_calls::wire::{Field, Part};
 
 use super::*;
 use crate::compiled::inspect::{dot, modes, timeline};
@@ -44,6 +46,22 @@ fn dependency_state_is_small() {
     for mode in modes(&program, Rules::default()) {
         let most = if mode.total.name == "temporal" { 20.0 } else { 16.0 };
         assert!(mode.bytes_per_action <= most, "{mode:?}");
+    }
+}
+
+/// A program holds all of its steps: a million take 120 MB and what their lists need, and equal names take none.
+#[test]
+fn steps_are_small_and_share_their_names() {
+    assert_eq!(size_of::<Step>(), 120);
+    let program = program();
+    for program in [Program::decode(&program.encode()).expect("it was just written"), program] {
+        for step in program.steps() {
+            step.call.parts(&mut |part| {
+                if let Part::At(At { path, .. }) | Part::Path(path) = part {
+                    assert!(program.names.iter().any(|name| name.is_same(path)), "{path}");
+                }
+            });
+        }
     }
 }
 
@@ -122,7 +140,7 @@ fn the_golden_image_is_read_and_written() {
 #[test]
 fn a_window_is_drawn_with_three_kinds_of_edges() {
     let program = program();
-    let graph = dot(&program, Rules::default(), 0..200).expect("sound");
+    let graph = dot(&program, Rules::default(), 0..200);
     for class in ["style=bold", "style=solid", "style=dashed"] {
         assert!(graph.contains(class), "{class}");
     }

@@ -15,23 +15,30 @@ impl Program {
         for name in &self.names {
             names.number(name);
         }
-        let mut coded = |write: &dyn Fn(&mut Encoder<'_>)| {
+        let mut coded = |write: &mut dyn FnMut(&mut Encoder<'_>)| {
             let mut bytes = Vec::new();
             write(&mut Encoder::new(&mut bytes, &mut names));
             bytes
         };
-        let about = coded(&|to| put_about(&self.about, to));
-        let players = coded(&|to| put_all(&self.players, put_player, to));
-        let snapshot = coded(&|to| {
+        let about = coded(&mut |to| put_about(&self.about, to));
+        let players = coded(&mut |to| put_all(&self.players, put_player, to));
+        let snapshot = coded(&mut |to| {
             to.unsigned(self.snapshot.entries.len() as u64);
             for (path, entry) in &self.snapshot.entries {
                 path.put(to);
                 entry.put(to);
             }
         });
-        let slots = coded(&|to| put_all(&self.slots, put_slot, to));
-        let opened = coded(&|to| put_all(&self.opened, put_opened, to));
-        let (actions, touches) = self.actions_and_touches();
+        let slots = coded(&mut |to| put_all(&self.slots, put_slot, to));
+        let opened = coded(&mut |to| put_all(&self.opened, put_opened, to));
+        let mut ends = Vec::with_capacity(self.len());
+        let steps = coded(&mut |to| {
+            for step in &self.steps {
+                step.put(to);
+                ends.push(u32::try_from(to.at()).expect("calls of less than 4 GiB"));
+            }
+        });
+        let (actions, touches) = self.actions_and_touches(&ends);
         let resources = self.resources();
         let bodies: [(Section, &[u8]); 10] = [
             (Section::Names, &encode_names(&names)),
@@ -42,13 +49,13 @@ impl Program {
             (Section::Opened, &opened),
             (Section::Resources, &resources),
             (Section::Actions, &actions),
-            (Section::Steps, &self.steps),
+            (Section::Steps, &steps),
             (Section::Touches, &touches),
         ];
         assemble(&bodies)
     }
 
-    fn actions_and_touches(&self) -> (Vec<u8>, Vec<u8>) {
+    fn actions_and_touches(&self, ends: &[u32]) -> (Vec<u8>, Vec<u8>) {
         let mut rows = Vec::with_capacity(self.len() * ACTION);
         let mut touches = Vec::new();
         for (id, instant) in self.outline.instants().iter().enumerate() {
@@ -56,7 +63,7 @@ impl Program {
             rows.extend_from_slice(&instant.enter.to_le_bytes());
             rows.extend_from_slice(&instant.leave.to_le_bytes());
             rows.extend_from_slice(&instant.thread.to_le_bytes());
-            rows.extend_from_slice(&self.ends[id].to_le_bytes());
+            rows.extend_from_slice(&ends[id].to_le_bytes());
             rows.extend_from_slice(&(touches.len() as u32).to_le_bytes());
             rows.extend_from_slice(&flags(instant).to_le_bytes());
         }

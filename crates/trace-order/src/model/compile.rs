@@ -13,7 +13,7 @@ use esker_trace_calls::errno::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::trace::{Inherited, Process, Trace};
-use esker_trace_calls::wire::{Encoder, Field, NameTable};
+use esker_trace_calls::wire::NameTable;
 use esker_trace_calls::words::AccessMode;
 
 use crate::compiled::{About, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
@@ -88,10 +88,9 @@ pub(super) struct Compiler {
     pub implied: Vec<PathBytes>,
     pub opened: Vec<Opened>,
     pub names: NameTable,
-    pub steps: Vec<u8>,
-    pub ends: Vec<u32>,
-    /// Steps with copied or closed slots: which of these matter is only known at the end.
-    pub late: BTreeMap<u32, Step>,
+    pub steps: Vec<Step>,
+    /// Numbers of steps that may copy or close many slots: which of these matter is only known at the end.
+    pub late: Vec<u32>,
     pub instants: Vec<Instant>,
     /// Touches as resource and role in one word; each action's end at its number in `touch_ends`.
     pub touches: Vec<u32>,
@@ -123,9 +122,8 @@ impl Compiler {
             implied: Vec::new(),
             opened: Vec::new(),
             names: NameTable::new(),
-            steps: Vec::new(),
-            ends: Vec::new(),
-            late: BTreeMap::new(),
+            steps: Vec::with_capacity(trace.actions.len()),
+            late: Vec::new(),
             instants: Vec::with_capacity(trace.actions.len()),
             touches: Vec::new(),
             touch_ends: Vec::with_capacity(trace.actions.len()),
@@ -422,7 +420,7 @@ impl Compiler {
     }
 
     /// Keeps an action for the program; `has_many` if it may copy or close many descriptors.
-    fn record(&mut self, instant: Instant, step: Step, has_many: bool) {
+    fn record(&mut self, instant: Instant, mut step: Step, has_many: bool) {
         let number = self.instants.len() as u32;
         self.about.elapsed_ns = self.about.elapsed_ns.max(instant.leave);
         self.instants.push(instant);
@@ -445,11 +443,11 @@ impl Compiler {
         self.touch_ends.push(u32::try_from(self.touches.len()).expect("fewer touches than 2^32"));
         self.mark_used(&step);
         if step.slots.is_empty() || !has_many {
-            step.put(&mut Encoder::new(&mut self.steps, &mut self.names));
+            self.names.share(&mut step.call);
         } else {
-            self.late.insert(number, step);
+            self.late.push(number);
         }
-        self.ends.push(u32::try_from(self.steps.len()).expect("calls of less than 4 GiB"));
+        self.steps.push(step);
     }
 
     fn mark_used(&mut self, step: &Step) {

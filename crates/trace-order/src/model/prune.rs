@@ -4,9 +4,8 @@
 //! are of one thread, there is no edge under any rule.
 
 use esker_trace_calls::name::PathBytes;
-use esker_trace_calls::wire::{Encoder, Field};
 
-use crate::compiled::{Program, SlotEffect, Step};
+use crate::compiled::{Program, SlotEffect};
 use crate::rules::Outline;
 
 use super::compile::Compiler;
@@ -35,7 +34,9 @@ pub(super) fn finish(mut compiler: Compiler) -> Program {
         outline.push(*instant, &touches);
         start = *end as usize;
     }
-    let (steps, ends) = merge_late(&mut compiler);
+    for number in compiler.late {
+        compiler.names.share(&mut compiler.steps[number as usize].call);
+    }
     let mut program = Program {
         about: compiler.about,
         players: compiler.players,
@@ -45,8 +46,7 @@ pub(super) fn finish(mut compiler: Compiler) -> Program {
         outline,
         actions: Vec::new(),
         names: compiler.names.names().to_vec(),
-        steps,
-        ends,
+        steps: compiler.steps,
     };
     program.index();
     program
@@ -56,15 +56,15 @@ pub(super) fn finish(mut compiler: Compiler) -> Program {
 fn keep_used_slots(compiler: &mut Compiler) {
     let used = &mut compiler.used;
     used.resize(compiler.world.slots.len(), false);
-    for step in compiler.late.values_mut().rev() {
-        for effect in &step.slots {
+    for number in compiler.late.iter().rev() {
+        for effect in &compiler.steps[*number as usize].slots {
             if let SlotEffect::Copied { from, to } = effect {
                 used[from.0 as usize] |= used[to.0 as usize];
             }
         }
     }
-    for step in compiler.late.values_mut() {
-        step.slots.retain(|effect| match effect {
+    for number in &compiler.late {
+        compiler.steps[*number as usize].slots.retain(|effect| match effect {
             SlotEffect::Made(slot) | SlotEffect::Copied { to: slot, .. } | SlotEffect::Closed(slot) => {
                 used[slot.0 as usize]
             }
@@ -122,25 +122,4 @@ fn named_resources(compiler: &mut Compiler, numbers: &[Option<ResourceId>]) -> V
         kept.push(Resource { key, previous, ..*resource });
     }
     kept
-}
-
-/// All steps in one piece.
-fn merge_late(compiler: &mut Compiler) -> (Vec<u8>, Vec<u32>) {
-    let late: std::collections::BTreeMap<u32, Step> = std::mem::take(&mut compiler.late);
-    let (found, ends) = (std::mem::take(&mut compiler.steps), std::mem::take(&mut compiler.ends));
-    if late.is_empty() {
-        return (found, ends);
-    }
-    let mut steps = Vec::with_capacity(found.len());
-    let mut start = 0;
-    let mut new_ends = Vec::with_capacity(ends.len());
-    for (number, end) in ends.into_iter().enumerate() {
-        match late.get(&(number as u32)) {
-            Some(step) => step.put(&mut Encoder::new(&mut steps, &mut compiler.names)),
-            None => steps.extend_from_slice(&found[start..end as usize]),
-        }
-        new_ends.push(u32::try_from(steps.len()).expect("calls of less than 4 GiB"));
-        start = end as usize;
-    }
-    (steps, new_ends)
 }

@@ -311,7 +311,7 @@ fn a_directory_that_is_entered_decides_where_paths_lead() {
         .ok(0, stat("../../../d/e/../e/./f"));
     let program = story.compiled();
     assert_eq!(program.about.repairs.contradictions(), 0);
-    let path = |id| match program.step(id).expect("a step").call {
+    let path = |id| match &program.step(id).call {
         Call::Stat { file: Object::Path { at, .. }, .. } => (at.dir, at.path.to_string()),
         other => panic!("{other:?}"),
     };
@@ -328,8 +328,8 @@ fn overlapping_calls_take_the_order_that_their_results_need() {
     assert_eq!(program.about.repairs.count(RepairKind::OrderChanged), 1);
     assert_eq!(program.about.repairs.contradictions(), 0);
     assert_eq!(story.usual(), set(&[(0, 1)]));
-    assert!(matches!(program.step(0).expect("a step").call, Call::Mkdir { .. }));
-    assert!(program.step(1).expect("a step").notes.contains(Notes::DEFERRED));
+    assert!(matches!(program.step(0).call, Call::Mkdir { .. }));
+    assert!(program.step(1).notes.contains(Notes::DEFERRED));
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn an_exclusive_open_that_cannot_be_loses_its_exclusiveness() {
     story.opens(0, "/f", exclusive, 3).fails(0, open("/g", exclusive), Errno::EEXIST).opens(0, "/h", exclusive, 4);
     let program = story.compiled();
     assert_eq!(program.about.repairs.count(RepairKind::ExclusiveDropped), 1);
-    let flags = |id| match program.step(id).expect("a step").call {
+    let flags = |id| match &program.step(id).call {
         Call::Open { flags, .. } => flags.contains(OpenFlags::O_EXCL),
         other => panic!("{other:?}"),
     };
@@ -445,7 +445,7 @@ fn a_file_of_proc_is_as_large_as_what_was_read_of_it() {
     assert_eq!(size(maps), EntryKind::File { size: 2500 });
     assert_eq!(size("/f"), EntryKind::File { size: 100 }, "another file is believed to be as it was listed");
     assert_eq!(program.about.repairs.count(RepairKind::SizeGrown), 1, "which is told");
-    let calls: Vec<Call> = (0..10).map(|action| program.step(action).expect("a step").call).collect();
+    let calls: Vec<&Call> = program.steps()[..10].iter().map(|step| &step.call).collect();
     assert!(matches!(calls[1], Call::Stat { seen: None, .. }), "its size tells nothing");
     let asked = calls.iter().filter_map(|call| if let Call::Read { len, .. } = call { Some(*len) } else { None });
     assert_eq!(asked.collect::<Vec<_>>(), [2000, 0, 2500, 4096], "a read asks for what it got");
@@ -469,8 +469,8 @@ fn a_number_is_given_anew_only_when_it_is_free() {
     story.during(1, 20, 40, open("/g", OpenFlags::READ), Outcome::Done(3));
     story.during(0, 25, 30, close(3), Outcome::Done(0));
     let program = story.compiled();
-    assert!(matches!(program.step(1).expect("a step").call, Call::Close { fd: Fd(0) }));
-    assert_eq!(program.step(2).expect("a step").slots, [SlotEffect::Made(Fd(1))]);
+    assert!(matches!(program.step(1).call, Call::Close { fd: Fd(0) }));
+    assert_eq!(program.step(2).slots, [SlotEffect::Made(Fd(1))]);
     assert_eq!(program.about.repairs.count(RepairKind::OrderChanged), 1);
 }
 
@@ -488,7 +488,7 @@ fn a_process_that_was_killed_leaves_nothing_open() {
         .act(0, Call::Read { fd: Fd(3), len: 100, parts: 0 }, Outcome::Done(0));
     let closed = |story: &Story| {
         let program = story.compiled();
-        let slots = |id| program.step(id).expect("a step").slots;
+        let slots = |id| &program.step(id).slots[..];
         let copies = slots(1);
         let [SlotEffect::Copied { to, .. }] = copies[..] else { panic!("{copies:?}") };
         slots(4) == [SlotEffect::Closed(to)]
@@ -515,13 +515,13 @@ fn a_child_has_copies_of_what_it_uses() {
         .writes(0, 4);
     let program = story.compiled();
     assert_eq!(program.about.repairs.contradictions(), 0);
-    let slots = |id| program.step(id).expect("a step").slots;
+    let slots = |id| &program.step(id).slots[..];
     let copy = slots(2);
     let [SlotEffect::Copied { from: Fd(0), to }] = copy[..] else { panic!("{copy:?}") };
     assert_eq!(slots(3), [SlotEffect::Closed(Fd(0))]);
     assert_eq!(slots(4), [], "the copy that exec closes was never used");
     assert_eq!(slots(7), [SlotEffect::Closed(to)]);
-    assert!(matches!(program.step(5).expect("a step").call, Call::Write { fd, .. } if fd == to));
+    assert!(matches!(program.step(5).call, Call::Write { fd, .. } if fd == to));
     assert!(story.usual().contains(&(2, 5)), "the copy comes before its use");
 }
 

@@ -101,7 +101,7 @@ fn play_after(
     let dir = crate::testing::private_dir();
     let (root, _) = initialise(dir.path(), program.snapshot(), FULL_INIT, &mut |_| {}).unwrap();
     meddle(&root);
-    let script = Arc::new(Script::new(program.clone(), order, speed).unwrap());
+    let script = Arc::new(Script::new(program.clone(), order, speed));
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let finished = reactor.block_on(replay(reactor.rt(), script, Arc::new(root), options)).unwrap();
     let heading = Heading { trace: "test".into(), dir: "run".into(), init: None, options: options.kernel };

@@ -109,7 +109,7 @@ fn no_dependency_is_violated_however_threads_are_held_up() {
     for run in 0..runs {
         // In turns, by the usual rules and by those in which reads have no order.
         let order = if run % 2 == 0 { ROOT() } else { Order::Root(rw) };
-        let script = Arc::new(Script::new(program.clone(), order, Speed::Afap).unwrap());
+        let script = Arc::new(Script::new(program.clone(), order, Speed::Afap));
         let (finished, delays) = held_up(&script, u64::from(run));
         assert!(delays >= u64::from(actions) / HELD_UP / 2, "{delays} delays");
         let differ = finished.played.iter().flat_map(|played| &played.deviations);

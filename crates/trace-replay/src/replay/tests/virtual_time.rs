@@ -97,7 +97,7 @@ fn play_in_virtual_time(script: Rc<Script>, [call, late, cost]: [Nanos; 3]) -> (
 fn the_same_player_runs_in_virtual_time() {
     let program = busy(4, 2000, 7);
     let elapsed = |order, call| {
-        let script = Rc::new(Script::new(program.clone(), order, Speed::Afap).unwrap());
+        let script = Rc::new(Script::new(program.clone(), order, Speed::Afap));
         let (elapsed, played) = play_in_virtual_time(script, [Nanos(call), Nanos::ZERO, Nanos::ZERO]);
         assert!(played.iter().all(|played| played.deviations.is_empty() && !played.stopped));
         elapsed
@@ -116,7 +116,7 @@ fn elapsed_at(program: &Program, speed: Speed, [late, cost]: [u64; 2]) -> u64 {
 }
 
 fn elapsed_by(program: &Program, order: Order, speed: Speed, [call, late, cost]: [u64; 3]) -> u64 {
-    let script = Rc::new(Script::new(program.clone(), order, speed).unwrap());
+    let script = Rc::new(Script::new(program.clone(), order, speed));
     play_in_virtual_time(script, [call, late, cost].map(Nanos)).0
 }
 

@@ -99,7 +99,7 @@ fn writes_count_against_the_bytes_that_are_allowed() {
         _ => None,
     });
     let steps = jobs().remove(0).program;
-    let writes = (0..steps.len() as u32).map(|action| match steps.step(action).unwrap().call {
+    let writes = steps.steps().iter().map(|step| match step.call {
         Call::Write { len, .. } | Call::Pwrite { len, .. } => len,
         Call::Preallocate { len, .. } => len as u64,
         _ => 0,
