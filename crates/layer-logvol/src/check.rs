@@ -90,7 +90,7 @@ async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Re
     let read = async |block: u64| {
         let place = found.map.next(block).expect("only what is mapped is read");
         let pba = place.pba + (block - place.lba);
-        let done = store.read(pba / g.segment, pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
+        let done = store.read(g.segment_of(pba), pba % g.segment, Buf::unique(pool, g.block as usize), METADATA).await;
         done.result.map(|_| done.buf.to_vec())
     };
     let first_mapped = |blocks| found.map.pieces(blocks).next().map(|piece| piece.range());

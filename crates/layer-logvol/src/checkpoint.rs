@@ -13,6 +13,7 @@ use esker_layer_kit::Then;
 
 use crate::format::{Page, PageId, Position, Slot, slots_of};
 use crate::map::Node;
+use crate::number::{PageNo, SegmentNo};
 use crate::segments::State;
 use crate::shortage::is_short;
 use crate::store::DeviceStore;
@@ -30,14 +31,14 @@ const PAGE_COST: Nanos = Nanos(1_500);
 struct CheckpointPlan {
     seq: u64,
     position: Position,
-    root: u64,
+    root: PageNo,
     height: u8,
     mappings: u64,
     blocks: u64,
-    pages: Vec<(u64, Arc<Node>)>,
+    pages: Vec<(PageNo, Arc<Node>)>,
     /// Free once this is durable.
-    stale: Vec<u64>,
-    dead: Vec<usize>,
+    stale: Vec<PageNo>,
+    dead: Vec<SegmentNo>,
     /// Whether the log was broken off, and goes on with this.
     mends: bool,
 }
@@ -45,8 +46,8 @@ struct CheckpointPlan {
 /// What a checkpoint that found no space has left to the next one.
 #[derive(Default)]
 pub(crate) struct Unwritten {
-    pages: Vec<(u64, Arc<Node>)>,
-    stale: Vec<u64>,
+    pages: Vec<(PageNo, Arc<Node>)>,
+    stale: Vec<PageNo>,
 }
 
 /// Makes checkpoints in the background, until the volume leaves its stack.
@@ -116,7 +117,7 @@ impl Volume {
         let written = map.write_out(&mut || pages.take().expect("counted above"));
         let left = self.shortage.unwritten.take();
         let stale = [left.stale, map.take_stale()].concat();
-        let superseded: BTreeSet<u64> = stale.iter().copied().collect();
+        let superseded: BTreeSet<PageNo> = stale.iter().copied().collect();
         let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
         Ok(CheckpointPlan {
             seq,
@@ -185,12 +186,12 @@ impl Volume {
     async fn write_pages(
         &self,
         store: &DeviceStore,
-        pages: &[(u64, Arc<Node>)],
+        pages: &[(PageNo, Arc<Node>)],
         generation: u64,
     ) -> Result<(), BioError> {
         let size = self.geometry.page as usize;
         let most = (self.config.transfer_max as usize / size).clamp(1, PAGES_PER_PART);
-        let mut sorted: Vec<(u64, Arc<Node>)> = pages.to_vec();
+        let mut sorted: Vec<(PageNo, Arc<Node>)> = pages.to_vec();
         sorted.sort_by_key(|(page, _)| *page);
         let mut result = Ok(());
         // Parts of one round are encoded by workers side by side, and written side by side.
@@ -216,7 +217,7 @@ impl Volume {
         result
     }
 
-    async fn encode_pages(&self, part: Vec<(u64, Arc<Node>)>, generation: u64) -> Vec<u8> {
+    async fn encode_pages(&self, part: Vec<(PageNo, Arc<Node>)>, generation: u64) -> Vec<u8> {
         let (size, volume) = (self.geometry.page as usize, self.identity as u32);
         let cost = PAGE_COST * part.len() as u64;
         let work = move || {
@@ -230,7 +231,7 @@ impl Volume {
     }
 
     /// The checkpoint is durable: what only the one before it needed is free.
-    fn free(&self, stale: Vec<u64>, dead: Vec<usize>) {
+    fn free(&self, stale: Vec<PageNo>, dead: Vec<SegmentNo>) {
         let spare = self.map.borrow().nodes();
         let mut gone = {
             let mut pages = self.pages.borrow_mut();
@@ -246,11 +247,11 @@ impl Volume {
 }
 
 /// Runs of pages that follow each other, `most` long: where each begins in the list, and how long it is.
-fn runs(pages: &[u64], most: usize) -> Vec<(usize, usize)> {
+fn runs(pages: &[PageNo], most: usize) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (at, page) in pages.iter().enumerate() {
         match runs.last_mut() {
-            Some((_, count)) if *count < most && pages[at - 1] + 1 == *page => *count += 1,
+            Some((_, count)) if *count < most && pages[at - 1].next() == *page => *count += 1,
             _ => runs.push((at, 1)),
         }
     }

@@ -36,11 +36,12 @@ use esker_cleaning::{Policy, Separator};
 use esker_layer_kit::{Background, Turn};
 
 use crate::map::{Extent, Packed};
+use crate::number::SegmentNo;
 use crate::volume::Volume;
 use copies::Copies;
 use pace::Pace;
 pub(crate) use room::{clean_on, scan_on};
-pub use settings::{Separation, Settings};
+pub use settings::{Separation, Settings, SettingsError};
 use victim::Victim;
 
 /// A pass that found nothing worth cleaning.
@@ -55,15 +56,15 @@ struct Vain {
 /// What the collector knows now.
 struct State {
     /// Segments that are to be cleaned, from choice to end.
-    victims: BTreeMap<usize, Victim>,
+    victims: BTreeMap<SegmentNo, Victim>,
     /// Those of them that the cleaner may take, in the order of their worth.
-    ready: VecDeque<usize>,
+    ready: VecDeque<SegmentNo>,
     copies: Copies,
     separator: Separator,
     /// Segments in which something could not be read: they stay as they are until the volume is opened anew.
-    unreadable: BTreeSet<usize>,
+    unreadable: BTreeSet<SegmentNo>,
     /// Where the next pass begins to count, if it cannot count all segments.
-    rotation: usize,
+    rotation: SegmentNo,
     /// Segments that were counted since something was chosen.
     counted_in_vain: u64,
     vain: Option<Vain>,
@@ -111,7 +112,7 @@ impl Collector {
             copies: Copies::default(),
             separator: Separator::new(),
             unreadable: BTreeSet::new(),
-            rotation: 0,
+            rotation: SegmentNo::default(),
             counted_in_vain: 0,
             vain: None,
             memory: 0,
@@ -133,7 +134,7 @@ impl Collector {
 
     /// A mapping into a watched segment was added: the cleaner must hear of it. That one goes need not be told, because
     /// the cleaner looks at the map before it copies, and again when it points mappings at the copy.
-    pub(crate) fn note(&self, extent: Extent, segment: usize) {
+    pub(crate) fn note(&self, extent: Extent, segment: SegmentNo) {
         self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
     }
 
@@ -150,7 +151,7 @@ impl Collector {
 
 impl State {
     /// Lists a mapping into a segment that is to be cleaned, if lists may take that much memory.
-    fn arrive(&mut self, segment: usize, extent: Extent, memory: u64) {
+    fn arrive(&mut self, segment: SegmentNo, extent: Extent, memory: u64) {
         let spare = memory.saturating_sub(self.memory);
         if let Some(victim) = self.victims.get_mut(&segment) {
             let before = victim.bytes();
@@ -162,7 +163,7 @@ impl State {
 
     /// For the cleaner, which has dropped what it was given before: mappings that were listed since; none if there is
     /// no list.
-    fn take_mappings(&mut self, segment: usize) -> Option<Vec<Packed>> {
+    fn take_mappings(&mut self, segment: SegmentNo) -> Option<Vec<Packed>> {
         let victim = self.victims.get_mut(&segment)?;
         let before = victim.bytes();
         let taken = victim.take();
@@ -171,14 +172,14 @@ impl State {
     }
 
     /// Keeps what is known of a segment, instead of what was.
-    fn keep(&mut self, segment: usize, victim: Victim) {
+    fn keep(&mut self, segment: SegmentNo, victim: Victim) {
         self.drop_victim(segment);
         self.memory += victim.bytes();
         self.memory_peak = self.memory_peak.max(self.memory);
         self.victims.insert(segment, victim);
     }
 
-    fn drop_victim(&mut self, segment: usize) {
+    fn drop_victim(&mut self, segment: SegmentNo) {
         // What it leaves may be enough for another one.
         self.vain = None;
         self.memory -= self.victims.remove(&segment).map_or(0, |victim| victim.bytes());

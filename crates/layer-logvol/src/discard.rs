@@ -65,7 +65,7 @@ impl Volume {
             let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
             // Whether the hint was taken does not matter.
             let _ = store.erase(run.clone()).await;
-            add(&self.counts.segments_erased, run.end - run.start);
+            add(&self.counts.segments_erased, run.end.number() - run.start.number());
             self.segments.borrow_mut().give_erased(run);
         };
         self.erasing.alone(erase).await;

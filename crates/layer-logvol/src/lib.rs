@@ -4,7 +4,7 @@
 //! Invariant: acknowledges a write after those with lower numbers; never shows or keeps a part of a vector; never
 //! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
-//! Reading order: [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it),
+//! Reading order: [`number`], [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it),
 //! [`segments`], [`pages`],
 //! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`],
 //! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
@@ -22,6 +22,7 @@ pub mod format;
 mod log;
 pub mod map;
 pub mod map_load;
+pub mod number;
 pub mod open;
 pub mod pages;
 mod part;

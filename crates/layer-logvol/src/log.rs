@@ -14,6 +14,7 @@ use esker_rt::sync::{Receiver, Sender, oneshot};
 
 use crate::apply::{Change, apply};
 use crate::format::{Batch, Position, Record, SegmentHeader, records_per};
+use crate::number::SegmentNo;
 use crate::segments::{Stage, State};
 use crate::shortage::is_short;
 use crate::store::SegmentStore;
@@ -113,7 +114,7 @@ enum Who {
 /// A batch that is ready to go.
 struct Formed {
     number: u64,
-    segment: u64,
+    segment: SegmentNo,
     block: u64,
     buf: Buf,
     below: Below,
@@ -313,7 +314,7 @@ impl Volume {
         let segment = log.position.segment;
         let position = Position { segment, block: start };
         let (seq, end) = (log.seq, log.seq + records as u64);
-        let pba = segment * g.segment + start + head_blocks;
+        let pba = g.first_of(segment) + start + head_blocks;
         let buf = self.encode(&mut items, seq, head_blocks as usize * block, is_first.then(|| self.head_at(&log)));
         let (below, tag) = (items[0].below.clone(), items[0].tag);
         log.seq = end;
@@ -321,7 +322,7 @@ impl Volume {
         log.since_checkpoint += head_blocks + data;
         let number = log.ended + log.flights.len() as u64;
         log.flights.push_back(Flight { position, seq, end, pba, items, landed: None });
-        self.segments.borrow_mut().begin(segment as usize, end);
+        self.segments.borrow_mut().begin(segment, end);
         self.counts.note_batch(records as u64, head_blocks, data);
         self.owe_cleaning((head_blocks + data) * u64::from(g.block));
         let block = if is_first { 0 } else { start };
@@ -359,10 +360,10 @@ impl Volume {
         }
         let Some(segment) = segments.take(State::Open, log.seq) else { return false };
         if log.is_open {
-            segments.close(log.position.segment as usize);
-            self.previous.set(log.position.segment);
+            segments.close(log.position.segment);
+            self.previous.set(log.position.segment.number());
         }
-        log.position = Position { segment: segment as u64, block: 0 };
+        log.position = Position { segment, block: 0 };
         log.is_open = true;
         // It counted as free until now.
         log.is_of_reserve = segments.free() < self.kept_back(ReserveClass::Writers);
@@ -419,7 +420,7 @@ impl Volume {
                 self.commits.advance(end);
             }
         }
-        self.segments.borrow_mut().end(position.segment as usize);
+        self.segments.borrow_mut().end(position.segment);
         let is_short = result.as_ref().is_err_and(is_short);
         if result.is_ok() {
             self.shortage.relent();

@@ -8,6 +8,8 @@
 //! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of
 //! its leaf; neighbours of one leaf that continue each other on both sides are one extent.
 
+#![deny(clippy::cast_possible_truncation)]
+
 mod edit;
 mod node;
 mod share;
@@ -16,6 +18,8 @@ mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
+
+use crate::number::PageNo;
 
 pub(crate) use node::{Child, Node, Packed};
 
@@ -47,8 +51,8 @@ impl Extent {
     /// The part inside `range`, if any.
     pub fn clip(&self, range: &Range<u64>) -> Option<Extent> {
         let (start, end) = (self.lba.max(range.start), self.end().min(range.end));
-        let part = || Extent { lba: start, pba: self.pba + (start - self.lba), len: (end - start) as u32 };
-        (start < end).then(part)
+        let len = u32::try_from(end.checked_sub(start)?).expect("no longer than the extent");
+        (len > 0).then(|| Extent { lba: start, pba: self.pba + (start - self.lba), len })
     }
 
     /// Whether `next` continues it on both sides, so that both can be one.
@@ -80,10 +84,10 @@ pub struct Map {
     tree: Snapshot,
     fanout: Fanout,
     nodes: u64,
-    /// The root's page, 0 if it has changed since it was written.
-    root_page: u64,
+    /// The root's page, none if it has changed since it was written.
+    root_page: PageNo,
     /// Pages whose nodes have changed or gone since they were last taken.
-    stale: Vec<u64>,
+    stale: Vec<PageNo>,
 }
 
 impl Snapshot {
@@ -179,11 +183,11 @@ impl std::ops::Deref for Map {
 impl Map {
     /// Nothing is mapped.
     pub fn new(fanout: Fanout) -> Map {
-        Map::restored(fanout, Arc::new(Node::Leaf(Vec::new())), 0)
+        Map::restored(fanout, Arc::new(Node::Leaf(Vec::new())), PageNo::NONE)
     }
 
     /// A map from nodes that were read, and the page of their root.
-    pub(crate) fn restored(fanout: Fanout, root: Arc<Node>, root_page: u64) -> Map {
+    pub(crate) fn restored(fanout: Fanout, root: Arc<Node>, root_page: PageNo) -> Map {
         let ((mappings, blocks), nodes) = (root.totals(), root.nodes());
         Map { tree: Snapshot { root, mappings, blocks }, fanout, nodes, root_page, stale: Vec::new() }
     }
@@ -235,9 +239,9 @@ impl Map {
     /// Nodes that are not on the medium as they are.
     pub(crate) fn dirty_nodes(&self) -> usize {
         fn below(node: &Node) -> usize {
-            node.children().iter().filter(|child| child.page == 0).map(|child| 1 + below(&child.node)).sum()
+            node.children().iter().filter(|child| child.page.is_none()).map(|child| 1 + below(&child.node)).sum()
         }
-        if self.root_page != 0 { 0 } else { 1 + below(&self.tree.root) }
+        if !self.root_page.is_none() { 0 } else { 1 + below(&self.tree.root) }
     }
 
     /// Nodes in all.
@@ -247,20 +251,20 @@ impl Map {
 
     /// Gives every dirty node a page from `page` and lists them with their pages, children before their parents; the
     /// last one is the root, if anything has changed.
-    pub(crate) fn write_out(&mut self, page: &mut dyn FnMut() -> u64) -> Vec<(u64, Arc<Node>)> {
-        fn below(node: &mut Arc<Node>, page: &mut dyn FnMut() -> u64, out: &mut Vec<(u64, Arc<Node>)>) {
+    pub(crate) fn write_out(&mut self, page: &mut dyn FnMut() -> PageNo) -> Vec<(PageNo, Arc<Node>)> {
+        fn below(node: &mut Arc<Node>, page: &mut dyn FnMut() -> PageNo, out: &mut Vec<(PageNo, Arc<Node>)>) {
             if node.children().is_empty() {
                 return;
             }
             let Node::Inner(children) = Arc::make_mut(node) else { return };
-            for child in children.iter_mut().filter(|child| child.page == 0) {
+            for child in children.iter_mut().filter(|child| child.page.is_none()) {
                 below(&mut child.node, page, out);
                 child.page = page();
                 out.push((child.page, child.node.clone()));
             }
         }
         let mut out = Vec::new();
-        if self.root_page == 0 {
+        if self.root_page.is_none() {
             below(&mut self.tree.root, page, &mut out);
             self.root_page = page();
             out.push((self.root_page, self.tree.root.clone()));
@@ -268,8 +272,8 @@ impl Map {
         out
     }
 
-    /// The root's page; 0 if it has changed since it was written.
-    pub(crate) fn root_page(&self) -> u64 {
+    /// The root's page; none if it has changed since it was written.
+    pub(crate) fn root_page(&self) -> PageNo {
         self.root_page
     }
 
@@ -279,7 +283,7 @@ impl Map {
     }
 
     /// Pages whose nodes have changed or gone since the last call.
-    pub(crate) fn take_stale(&mut self) -> Vec<u64> {
+    pub(crate) fn take_stale(&mut self) -> Vec<PageNo> {
         std::mem::take(&mut self.stale)
     }
 }

@@ -11,6 +11,7 @@ use esker_rt::mem::Pool;
 
 use crate::format::{Geometry, Page, PageError, PageId, Slot};
 use crate::map::{Child, Map, Node, Packed};
+use crate::number::{PageNo, SegmentNo};
 use crate::store::{DeviceStore, METADATA};
 
 /// Bytes of one read at most.
@@ -30,7 +31,7 @@ pub enum MapError {
     #[error("page {page} of the map (byte {at}): {error}")]
     Page {
         /// The page.
-        page: u64,
+        page: PageNo,
         /// Where it lies.
         at: u64,
         /// What is wrong.
@@ -38,10 +39,10 @@ pub enum MapError {
     },
     /// A page has two parents, or lies where no page can.
     #[error("page {0} of the map is named twice, or lies outside of all segments")]
-    Misplaced(u64),
+    Misplaced(PageNo),
     /// A segment holds pages, and the map refers to it for data.
     #[error("segment {0} holds both pages of the map and data")]
-    Mixed(usize),
+    Mixed(SegmentNo),
     /// The pages together are not what the slot says.
     #[error("the map has {0} extents, the superblock says {1}")]
     Count(u64, u64),
@@ -50,7 +51,7 @@ pub enum MapError {
 /// A page that is to be read, and the logical blocks that are its own.
 #[derive(Clone)]
 struct Wanted {
-    page: u64,
+    page: PageNo,
     bounds: Range<u64>,
 }
 
@@ -59,7 +60,7 @@ pub struct Loaded {
     /// The map.
     pub map: Map,
     /// Pages that hold it.
-    pub pages: BTreeSet<u64>,
+    pub pages: BTreeSet<PageNo>,
 }
 
 /// What reading needs.
@@ -81,11 +82,11 @@ impl Loader<'_> {
     /// [`MapError`].
     pub async fn load(&self, slot: &Slot) -> Result<Loaded, MapError> {
         let mut pages = BTreeSet::new();
-        let mut levels: Vec<Vec<Vec<(u64, u64)>>> = Vec::new();
+        let mut levels: Vec<Vec<Vec<(u64, PageNo)>>> = Vec::new();
         let mut wanted = vec![Wanted { page: slot.root, bounds: 0..u64::MAX }];
         for level in (1..=slot.height).rev() {
             let read = self.level(slot, level, &wanted, &mut pages).await?;
-            let nodes: Vec<Vec<(u64, u64)>> = read
+            let nodes: Vec<Vec<(u64, PageNo)>> = read
                 .into_iter()
                 .map(|page| match page {
                     Decoded::Inner(children) => children,
@@ -105,7 +106,7 @@ impl Loader<'_> {
             .collect();
         for level in levels.into_iter().rev() {
             let mut below = nodes.into_iter();
-            let parent = |children: Vec<(u64, u64)>| {
+            let parent = |children: Vec<(u64, PageNo)>| {
                 let child = |(first, page)| Child { first, page, node: below.next().expect("one for each child") };
                 Arc::new(Node::Inner(children.into_iter().map(child).collect()))
             };
@@ -124,7 +125,7 @@ impl Loader<'_> {
         slot: &Slot,
         level: u8,
         wanted: &[Wanted],
-        pages: &mut BTreeSet<u64>,
+        pages: &mut BTreeSet<PageNo>,
     ) -> Result<Vec<Decoded>, MapError> {
         let g = slot.geometry;
         for Wanted { page, .. } in wanted {
@@ -139,7 +140,7 @@ impl Loader<'_> {
         let mut out: Vec<Option<Decoded>> = wanted.iter().map(|_| None).collect();
         let steps = runs.iter().map(|run| {
             let buf = Buf::unique(self.pool, run.len() * g.page as usize);
-            self.store.read_at(wanted[run[0] as usize].page * u64::from(g.page), buf, METADATA)
+            self.store.read_at(wanted[run[0] as usize].page.0 * u64::from(g.page), buf, METADATA)
         });
         let (mut decoding, mut failed) = (Vec::new(), None);
         let mut each = runs.iter();
@@ -158,7 +159,7 @@ impl Loader<'_> {
         for (run, decoded) in runs.iter().zip(esker_rt::sync::join_all(decoding).await) {
             for (i, page) in run.iter().zip(decoded) {
                 let number = wanted[*i as usize].page;
-                let at = number * u64::from(g.page);
+                let at = number.0 * u64::from(g.page);
                 out[*i as usize] = Some(page.map_err(|error| MapError::Page { page: number, at, error })?);
             }
         }
@@ -195,7 +196,7 @@ impl Loader<'_> {
 /// A page as the tree needs it.
 enum Decoded {
     Leaf(Vec<Packed>),
-    Inner(Vec<(u64, u64)>),
+    Inner(Vec<(u64, PageNo)>),
 }
 
 impl Decoded {
@@ -217,7 +218,7 @@ impl Decoded {
 }
 
 /// The children of an inner node with these logical blocks. The first child has what is before it, too.
-fn below(children: &[(u64, u64)], bounds: &Range<u64>) -> Vec<Wanted> {
+fn below(children: &[(u64, PageNo)], bounds: &Range<u64>) -> Vec<Wanted> {
     let starts = [bounds.start].into_iter().chain(children.iter().skip(1).map(|child| child.0));
     let ends = children.iter().skip(1).map(|child| child.0).chain([bounds.end]);
     let spans = starts.zip(ends).map(|(start, end)| start..end);
@@ -227,6 +228,6 @@ fn below(children: &[(u64, u64)], bounds: &Range<u64>) -> Vec<Wanted> {
 /// Cuts pages in their order on the medium into runs that follow each other, `most` long.
 fn runs_of<'a>(order: &'a [u32], wanted: &[Wanted], most: usize) -> Vec<&'a [u32]> {
     let page = |i: &u32| wanted[*i as usize].page;
-    let chunks = order.chunk_by(|a, b| page(a) + 1 == page(b));
+    let chunks = order.chunk_by(|a, b| page(a).next() == page(b));
     chunks.flat_map(|chunk| chunk.chunks(most)).collect()
 }

@@ -6,8 +6,8 @@ use esker_block::{Args, Below, KindError, Limits, Make, OpKind, Support};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::collect::{Separation, Settings};
-use crate::format::{BATCH_HEAD, Geometry, Position, RECORD, SLOT};
+use crate::collect::{Separation, Settings, SettingsError};
+use crate::format::{BATCH_HEAD, Geometry, GeometryError, Position, RECORD, SLOT};
 use crate::log::Log;
 use crate::map::{LOGICAL_BLOCKS, Map};
 use crate::pages::Pages;
@@ -32,7 +32,7 @@ pub enum OpenError {
     Recover(#[from] RecoverError),
     /// A new volume cannot be made like this; the text says what would do.
     #[error("a new volume cannot be made: {0}")]
-    Unfit(String),
+    Unfit(#[from] GeometryError),
     /// Requests could be smaller than its blocks, or larger than its segments hold.
     #[error("it has blocks of {block} and segments of {segment} bytes; write block={block} segment={segment}")]
     Geometry {
@@ -54,10 +54,10 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
     let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
     let (block, page, segment) = (narrow("block"), narrow("page"), args.int("segment"));
     let config = Config {
-        collector: collector(args).map_err(unfit)?,
+        collector: collector(args).map_err(|error| unfit(error.to_string()))?,
         ..Config::over(make.name, lower, block, page, segment, args.int("checkpoint_interval"))
     };
-    let geometry = config.geometry().map_err(unfit)?;
+    let geometry = config.geometry().map_err(|error| unfit(error.to_string()))?;
     let least = (2 * SLOT as u64).max(4 * u64::from(geometry.block)).max(u64::from(geometry.page));
     if geometry.block < lower.block || config.transfer_max < least {
         return Err(unfit(format!(
@@ -74,7 +74,7 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
     Ok((config.clone(), config.limits(lower, &geometry, size, sector)))
 }
 
-fn collector(args: &Args) -> Result<Settings, String> {
+fn collector(args: &Args) -> Result<Settings, SettingsError> {
     let separation = match args.text("gc_separation") {
         "none" => Separation::Origin,
         _ => Separation::Lifetime,
@@ -111,7 +111,7 @@ impl Config {
     ///
     /// # Errors
     /// Which number is wrong, and what would be right.
-    pub fn geometry(&self) -> Result<Geometry, String> {
+    pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         Geometry::fit(self.medium, self.block, self.page, self.segment)
     }
 
@@ -153,7 +153,7 @@ impl Volume {
     pub async fn open(config: Config, rt: &Rt, pool: &Pool, below: Below) -> Result<Rc<Volume>, OpenError> {
         let discards = config.discards;
         let store = |geometry| DeviceStore::new(below.clone(), geometry, discards);
-        let geometry = config.geometry().map_err(OpenError::Unfit)?;
+        let geometry = config.geometry()?;
         let recovery = Recovery {
             rt,
             pool,

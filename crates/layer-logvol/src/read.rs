@@ -8,6 +8,7 @@ use esker_base::ByteRange;
 use esker_block::{Below, Bio, BioError, Buf, Ctx, Done, Flow, Reply, Step, Tag, flight};
 
 use crate::map::Extent;
+use crate::number::SegmentNo;
 use crate::store::SegmentStore;
 use crate::volume::{SegmentPin, Volume};
 
@@ -31,7 +32,7 @@ impl Volume {
             Some(extent) if extent.range() == range && bio.range.is_aligned(u64::from(self.config.medium_block)) => {
                 let segment = self.geometry.segment_of(extent.pba);
                 self.segments.borrow_mut().hold(segment);
-                ctx.scratch = segment as u64 + 1;
+                ctx.scratch = segment.number() + 1;
                 let within = bio.offset() & (u64::from(self.geometry.block) - 1);
                 let start = self.geometry.byte_of(extent.pba) + within;
                 bio.range = ByteRange::new(start, bio.len()).expect("inside the device");
@@ -47,8 +48,8 @@ impl Volume {
 
     /// Ends what [`Volume::read`] passed down.
     pub(crate) fn end_read(&self, scratch: u64) {
-        if scratch != 0 {
-            self.segments.borrow_mut().drop_hold(scratch as usize - 1);
+        if let Some(segment) = scratch.checked_sub(1).and_then(SegmentNo::new) {
+            self.segments.borrow_mut().drop_hold(segment);
         }
     }
 
@@ -81,7 +82,7 @@ impl Volume {
             }
             ReadPart::At(extent) => {
                 let buf = Buf::unique(self.pool(), extent.len as usize * block);
-                let segment = self.geometry.segment_of(extent.pba) as u64;
+                let segment = self.geometry.segment_of(extent.pba);
                 store.read(segment, extent.pba % self.geometry.segment, buf, bio.tag)
             }
         });

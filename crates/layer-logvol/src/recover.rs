@@ -19,6 +19,7 @@ use crate::format::{Batch, BatchError, CopyHeader, Position, Record, SLOT, SLOTS
 use crate::log::Log;
 use crate::map::Map;
 use crate::map_load::{Loader, MapError};
+use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -65,7 +66,7 @@ pub enum RecoverError {
         /// Generation of the newest slot.
         found: u64,
         /// The segment that knows of a newer one.
-        segment: u64,
+        segment: SegmentNo,
         /// Its generation.
         known: u64,
     },
@@ -80,7 +81,7 @@ pub enum RecoverError {
         /// The first missing record.
         seq: u64,
         /// Where the log breaks off.
-        segment: u64,
+        segment: SegmentNo,
         /// Block of the segment.
         block: u64,
         /// What is known to be durable.
@@ -88,7 +89,7 @@ pub enum RecoverError {
     },
     /// A batch that only a newer esker understands.
     #[error("segment {0}, block {1}: {2}")]
-    Unknown(u64, u64, BatchError),
+    Unknown(SegmentNo, u64, BatchError),
 }
 
 /// A batch of the log, and where it and its data lie.
@@ -201,8 +202,8 @@ impl Recovery<'_> {
             pages.add(segment, &loaded.pages);
         }
         claim_log(&mut segments, &map, &heads, &logged, seq, end);
-        copies.iter().for_each(|head| segments.know_copies(head.segment as usize, head.born.min(seq), head.class));
-        let is_log = |segment: usize, live: u64| live > 0 || (end.block > 0 && end.segment as usize == segment);
+        copies.iter().for_each(|head| segments.know_copies(head.segment, head.born.min(seq), head.class));
+        let is_log = |segment: SegmentNo, live: u64| live > 0 || (end.block > 0 && end.segment == segment);
         let mixed = segments.iter().find(|(segment, entry)| pages.has(*segment) && is_log(*segment, entry.live));
         if let Some((segment, _)) = mixed {
             return Err(MapError::Mixed(segment).into());
@@ -218,12 +219,13 @@ impl Recovery<'_> {
     ) -> Result<(Vec<Option<SegmentHeader>>, Vec<CopyHeader>), RecoverError> {
         let g = slot.geometry;
         let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
-        let steps =
-            (0..g.segments).map(|segment| store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA));
+        let steps = SegmentNo::all(g.segments)
+            .map(|segment| store.read(segment, 0, Buf::unique(self.pool, g.block as usize), METADATA));
+        let mut each = SegmentNo::all(g.segments);
         flight::windowed(self.rt, WIDTH, steps, |done| {
             match done.result {
                 Ok(_) => {
-                    let (bytes, segment) = (done.buf.to_vec(), heads.len() as u64);
+                    let (bytes, segment) = (done.buf.to_vec(), each.next().expect("one answer for each"));
                     copies.extend(CopyHeader::decode(&bytes, slot.volume, segment, &g));
                     heads.push(SegmentHeader::decode(&bytes, slot.volume, segment, &g));
                 }
@@ -245,8 +247,8 @@ fn claim_log(
     seq: u64,
     end: Position,
 ) {
-    let first = |segment: usize| heads[segment].map_or(0, |head| head.seq).min(seq);
-    let close = |segments: &mut Segments, segment: usize| {
+    let first = |segment: SegmentNo| heads[segment.index()].map_or(0, |head| head.seq).min(seq);
+    let close = |segments: &mut Segments, segment: SegmentNo| {
         if segments.get(segment).state == State::Free {
             segments.claim(segment, State::Closed, first(segment));
         }
@@ -254,11 +256,11 @@ fn claim_log(
     for extent in map.from(0) {
         segments.refer(extent);
     }
-    let referred: Vec<usize> = segments.iter().filter(|(_, segment)| segment.live > 0).map(|(at, _)| at).collect();
-    let replayed = logged.iter().map(|logged| logged.position.segment as usize);
+    let referred: Vec<SegmentNo> = segments.iter().filter(|(_, segment)| segment.live > 0).map(|(at, _)| at).collect();
+    let replayed = logged.iter().map(|logged| logged.position.segment);
     referred.into_iter().chain(replayed).for_each(|segment| close(segments, segment));
     if end.block > 0 {
-        segments.claim(end.segment as usize, State::Open, first(end.segment as usize));
+        segments.claim(end.segment, State::Open, first(end.segment));
     }
     segments.list_free();
 }
@@ -266,7 +268,7 @@ fn claim_log(
 impl Logged {
     /// Number of the next record, and where it would be.
     fn end(&self, g: &crate::format::Geometry) -> (u64, Position) {
-        let block = self.pba - self.position.segment * g.segment + self.batch.data();
+        let block = self.pba - g.first_of(self.position.segment) + self.batch.data();
         (self.batch.seq + self.batch.records.len() as u64, Position { block, ..self.position })
     }
 
@@ -339,7 +341,7 @@ impl<'a> Walk<'a> {
         };
         let head = (Batch::head_bytes(batch.records.len(), block) / block) as u64;
         let fits = at.block + head + batch.data() <= g.segment;
-        let pba = at.segment * g.segment + at.block + head;
+        let pba = g.first_of(at.segment) + at.block + head;
         Ok((batch.seq == seq && fits).then_some(Logged { batch, position: at, pba }))
     }
 
@@ -369,7 +371,7 @@ impl<'a> Walk<'a> {
     /// How many of the batches count.
     async fn judge(&mut self, logged: &[Logged]) -> Result<usize, RecoverError> {
         let (g, slot) = (self.slot.geometry, self.slot);
-        let block = |at: Position| at.segment * g.segment + at.block;
+        let block = |at: Position| g.first_of(at.segment) + at.block;
         let epochs = Epochs { now: slot.epoch, since: 0, rise: false };
         let mut cursor = LogCursor::new(slot.volume, epochs, slot.seq, block(slot.position), slot.seq);
         logged.iter().for_each(|logged| cursor.claim(logged.batch.durable));
@@ -410,7 +412,7 @@ impl<'a> Walk<'a> {
         let mut hasher = crc32fast::Hasher::new();
         for at in (0..len).step_by(step as usize) {
             let buf = Buf::unique(self.recovery.pool, (step.min(len - at) * u64::from(g.block)) as usize);
-            let done = self.store.read(pba / g.segment, pba % g.segment + at, buf, METADATA).await;
+            let done = self.store.read(g.segment_of(pba), pba % g.segment + at, buf, METADATA).await;
             done.result?;
             done.buf.for_each_piece(&mut |piece| hasher.update(piece));
         }
@@ -449,7 +451,7 @@ impl Recovered {
             segments: self.segments,
             pages: self.pages,
             log,
-            previous: self.end.segment,
+            previous: self.end.segment.number(),
             replayed,
         }
     }

@@ -10,6 +10,7 @@ use esker_cleaning::Class;
 
 use crate::format::Geometry;
 use crate::map::Extent;
+use crate::number::SegmentNo;
 
 /// What a segment is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,9 +97,9 @@ pub struct Segments {
     geometry: Geometry,
     table: Vec<Segment>,
     /// Free ones, in the order in which they became free.
-    free: VecDeque<u32>,
+    free: VecDeque<SegmentNo>,
     /// Those of them whose old content the device below still keeps.
-    unerased: BTreeSet<u32>,
+    unerased: BTreeSet<SegmentNo>,
     /// References that have gone since the volume was opened, in blocks.
     released: u64,
 }
@@ -109,20 +110,20 @@ impl Segments {
         Segments {
             geometry,
             table: vec![FREE; geometry.segments as usize],
-            free: (0..geometry.segments as u32).collect(),
+            free: SegmentNo::all(geometry.segments).collect(),
             unerased: BTreeSet::new(),
             released: 0,
         }
     }
 
     /// One segment.
-    pub fn get(&self, segment: usize) -> Segment {
-        self.table[segment]
+    pub fn get(&self, segment: SegmentNo) -> Segment {
+        self.table[segment.index()]
     }
 
     /// All of them, by number.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, Segment)> {
-        self.table.iter().copied().enumerate()
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentNo, Segment)> {
+        SegmentNo::all(self.geometry.segments).zip(self.table.iter().copied())
     }
 
     /// How many are free.
@@ -136,22 +137,22 @@ impl Segments {
     }
 
     /// Takes a free segment for the log, whose next record is `seq`, or for the map.
-    pub(crate) fn take(&mut self, state: State, seq: u64) -> Option<usize> {
-        let segment = self.free.pop_front()? as usize;
-        self.unerased.remove(&(segment as u32));
-        self.table[segment] = Segment { state, first: seq, last: seq, ..FREE };
+    pub(crate) fn take(&mut self, state: State, seq: u64) -> Option<SegmentNo> {
+        let segment = self.free.pop_front()?;
+        self.unerased.remove(&segment);
+        self.table[segment.index()] = Segment { state, first: seq, last: seq, ..FREE };
         Some(segment)
     }
 
     /// Says what a segment is used for: recovery finds it out one by one, and calls [`Segments::list_free`] then.
-    pub(crate) fn claim(&mut self, segment: usize, state: State, first: u64) {
-        let entry = &mut self.table[segment];
+    pub(crate) fn claim(&mut self, segment: SegmentNo, state: State, first: u64) {
+        let entry = &mut self.table[segment.index()];
         (entry.state, entry.first, entry.last) = (state, first, entry.last.max(first));
     }
 
     /// Says that a segment holds copies, of which class and how old, if it is in use and the class is known.
-    pub(crate) fn know_copies(&mut self, segment: usize, born: u64, class: u8) {
-        let entry = &mut self.table[segment];
+    pub(crate) fn know_copies(&mut self, segment: SegmentNo, born: u64, class: u8) {
+        let entry = &mut self.table[segment.index()];
         if let Some(class) = Class::numbered(class).filter(|_| entry.state == State::Closed) {
             (entry.class, entry.first) = (class, born);
         }
@@ -159,30 +160,29 @@ impl Segments {
 
     /// Finds the free ones anew.
     pub(crate) fn list_free(&mut self) {
-        let free = self.table.iter().enumerate().filter(|(_, segment)| segment.state == State::Free);
-        self.free = free.map(|(number, _)| number as u32).collect();
+        self.free = self.iter().filter(|(_, segment)| segment.state == State::Free).map(|(number, _)| number).collect();
     }
 
     /// A batch is on its way to the segment, with records up to `last`.
-    pub(crate) fn begin(&mut self, segment: usize, last: u64) {
-        self.table[segment].under_way += 1;
-        self.table[segment].last = last;
+    pub(crate) fn begin(&mut self, segment: SegmentNo, last: u64) {
+        self.table[segment.index()].under_way += 1;
+        self.table[segment.index()].last = last;
     }
 
     /// Its records are in the map, or never will be.
-    pub(crate) fn end(&mut self, segment: usize) {
-        self.table[segment].under_way -= 1;
+    pub(crate) fn end(&mut self, segment: SegmentNo) {
+        self.table[segment.index()].under_way -= 1;
         self.close_if_drained(segment);
     }
 
     /// The head of the log moves on.
-    pub(crate) fn close(&mut self, segment: usize) {
-        self.table[segment].state = State::Draining;
+    pub(crate) fn close(&mut self, segment: SegmentNo) {
+        self.table[segment.index()].state = State::Draining;
         self.close_if_drained(segment);
     }
 
-    fn close_if_drained(&mut self, segment: usize) {
-        let entry = &mut self.table[segment];
+    fn close_if_drained(&mut self, segment: SegmentNo) {
+        let entry = &mut self.table[segment.index()];
         if entry.state == State::Draining && entry.under_way == 0 {
             entry.state = State::Closed;
         }
@@ -190,14 +190,14 @@ impl Segments {
 
     /// The map refers to these blocks once more. Tells what the collector does with their segment.
     pub(crate) fn refer(&mut self, extent: Extent) -> Stage {
-        let entry = &mut self.table[self.geometry.segment_of(extent.pba)];
+        let entry = &mut self.table[self.geometry.segment_of(extent.pba).index()];
         entry.live += u64::from(extent.len);
         entry.stage
     }
 
     /// The map refers to these blocks once less.
     pub(crate) fn release(&mut self, extent: Extent) {
-        self.table[self.geometry.segment_of(extent.pba)].live -= u64::from(extent.len);
+        self.table[self.geometry.segment_of(extent.pba).index()].live -= u64::from(extent.len);
         self.released += u64::from(extent.len);
     }
 
@@ -207,30 +207,30 @@ impl Segments {
     }
 
     /// Says what the collector does with a segment from now on.
-    pub(crate) fn set_stage(&mut self, segment: usize, stage: Stage) {
-        self.table[segment].stage = stage;
+    pub(crate) fn set_stage(&mut self, segment: SegmentNo, stage: Stage) {
+        self.table[segment.index()].stage = stage;
     }
 
     /// Takes a free segment for copies of one class, the first of which is as old as `born`.
-    pub(crate) fn take_for_copies(&mut self, class: Class, born: u64) -> Option<usize> {
+    pub(crate) fn take_for_copies(&mut self, class: Class, born: u64) -> Option<SegmentNo> {
         let segment = self.take(State::Copies, born)?;
-        self.table[segment].class = class;
+        self.table[segment.index()].class = class;
         Some(segment)
     }
 
     /// A reader needs the segment's bytes: it is not freed until [`Segments::drop_hold`].
-    pub fn hold(&mut self, segment: usize) {
-        self.table[segment].holds += 1;
+    pub fn hold(&mut self, segment: SegmentNo) {
+        self.table[segment.index()].holds += 1;
     }
 
     /// Ends one [`Segments::hold`].
-    pub fn drop_hold(&mut self, segment: usize) {
-        self.table[segment].holds -= 1;
+    pub fn drop_hold(&mut self, segment: SegmentNo) {
+        self.table[segment.index()].holds -= 1;
     }
 
     /// Segments without a live block, all of whose records are before `seq`: when a checkpoint of the map as it is now
     /// and `seq` is durable, they may be free.
-    pub(crate) fn dead(&self, seq: u64) -> Vec<usize> {
+    pub(crate) fn dead(&self, seq: u64) -> Vec<SegmentNo> {
         self.iter().filter(|(_, segment)| segment.is_dead(seq)).map(|(number, _)| number).collect()
     }
 
@@ -240,17 +240,17 @@ impl Segments {
     }
 
     /// Whether no request reads the segment.
-    pub(crate) fn is_unread(&self, segment: usize) -> bool {
-        self.table[segment].holds == 0
+    pub(crate) fn is_unread(&self, segment: SegmentNo) -> bool {
+        self.table[segment.index()].holds == 0
     }
 
     /// Gives a segment back. Nothing may refer to it.
-    pub(crate) fn free_now(&mut self, segment: usize) {
-        let entry = self.table[segment];
+    pub(crate) fn free_now(&mut self, segment: SegmentNo) {
+        let entry = self.table[segment.index()];
         assert!(entry.live == 0 && entry.holds == 0 && entry.under_way == 0, "segment {segment} is in use: {entry:?}");
-        self.table[segment] = FREE;
-        self.free.push_back(segment as u32);
-        self.unerased.insert(segment as u32);
+        self.table[segment.index()] = FREE;
+        self.free.push_back(segment);
+        self.unerased.insert(segment);
     }
 
     /// How many free ones' old content the device below still keeps.
@@ -265,18 +265,19 @@ impl Segments {
 
     /// Takes free segments that lie side by side and are not erased, `most` of them: none are free before
     /// [`Segments::give_erased`].
-    pub(crate) fn take_unerased(&mut self, most: u64) -> Option<Range<u64>> {
+    pub(crate) fn take_unerased(&mut self, most: u64) -> Option<Range<SegmentNo>> {
         let first = self.unerased.first().copied().filter(|_| most > 0)?;
-        let end =
-            (first..first + most as u32).find(|next| !self.unerased.contains(next)).unwrap_or(first + most as u32);
-        let run = first..end;
+        let mut run = first..first.next();
+        while run.end.number() - first.number() < most && self.unerased.contains(&run.end) {
+            run.end = run.end.next();
+        }
         self.free.retain(|segment| !run.contains(segment));
         self.unerased.retain(|segment| !run.contains(segment));
-        Some(u64::from(run.start)..u64::from(run.end))
+        Some(run)
     }
 
     /// These are erased, and free again.
-    pub(crate) fn give_erased(&mut self, run: Range<u64>) {
-        self.free.extend(run.map(|segment| segment as u32));
+    pub(crate) fn give_erased(&mut self, run: Range<SegmentNo>) {
+        self.free.extend(SegmentNo::all(run.end.number()).skip(run.start.index()));
     }
 }

@@ -26,6 +26,7 @@ use esker_rt::Level;
 
 use crate::checkpoint::Unwritten;
 use crate::log::Log;
+use crate::number::SegmentNo;
 use crate::segments::Segments;
 use crate::store::DeviceStore;
 use crate::volume::Volume;
@@ -106,8 +107,8 @@ impl Volume {
     /// The head of a log that is broken off takes no more.
     pub(crate) fn leave_head(&self, log: &mut Log, segments: &mut Segments) {
         if std::mem::take(&mut log.is_open) {
-            segments.close(log.position.segment as usize);
-            self.previous.set(log.position.segment);
+            segments.close(log.position.segment);
+            self.previous.set(log.position.segment.number());
         }
         log.position.block = 0;
     }
@@ -161,9 +162,10 @@ impl Volume {
     /// it.
     pub(crate) async fn lay_by(&self, store: &DeviceStore) {
         let bytes = LAID_BY.min(self.geometry.segment_bytes());
-        if self.config.zeroes && self.config.discards {
+        let last = SegmentNo::all(self.geometry.segments).next_back();
+        if let Some(last) = last.filter(|_| self.config.zeroes && self.config.discards) {
             // A device that cannot is none that becomes full, or its deletions wait for space as writes do.
-            let _hint = store.reserve(self.geometry.segments - 1, bytes).await;
+            let _hint = store.reserve(last, bytes).await;
         }
     }
 

@@ -7,6 +7,7 @@ use esker_base::ByteRange;
 use esker_block::{Below, Bio, BioError, Buf, Class, Done, Flags, Step, Tag};
 
 use crate::format::Geometry;
+use crate::number::{PageNo, SegmentNo};
 
 /// The tag of requests without a client.
 pub const METADATA: Tag =
@@ -15,16 +16,16 @@ pub const METADATA: Tag =
 /// Keeps segments.
 pub trait SegmentStore {
     /// Writes `buf` behind what the segment holds: `block` blocks so far.
-    fn append(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
+    fn append(&self, segment: SegmentNo, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
 
     /// Fills `buf` from block `block` of the segment on.
-    fn read(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
+    fn read(&self, segment: SegmentNo, block: u64, buf: Buf, tag: Tag) -> Step<Done>;
 
     /// Makes everything durable that was answered.
     fn flush(&self) -> Step<Done>;
 
     /// Forgets what segments hold. A hint: what they read as afterwards does not matter.
-    fn erase(&self, segments: Range<u64>) -> Step<Done>;
+    fn erase(&self, segments: Range<SegmentNo>) -> Step<Done>;
 }
 
 /// Segments, slots and pages on one lower device.
@@ -47,8 +48,8 @@ impl DeviceStore {
         self.below.submit(bio.to(lower))
     }
 
-    fn byte(&self, segment: u64, block: u64) -> u64 {
-        self.geometry.byte_of(segment * self.geometry.segment + block)
+    fn byte(&self, segment: SegmentNo, block: u64) -> u64 {
+        self.geometry.byte_of(self.geometry.first_of(segment) + block)
     }
 
     /// Fills `buf` from byte `at` of the device on.
@@ -73,24 +74,24 @@ impl DeviceStore {
     }
 
     /// Makes the first bytes of a segment take space, whatever they read as.
-    pub fn reserve(&self, segment: u64, bytes: u64) -> Step<Done> {
+    pub fn reserve(&self, segment: SegmentNo, bytes: u64) -> Step<Done> {
         let bio = Bio::zero(self.byte(segment, 0), bytes);
         let flags = Flags { no_unmap: true, ..bio.flags };
         self.submit(Bio { flags, ..bio }.tagged(METADATA))
     }
 
     /// Writes pages that follow each other.
-    pub fn write_pages(&self, page: u64, buf: Buf) -> Step<Done> {
-        self.submit(Bio::write(page * u64::from(self.geometry.page), buf).tagged(METADATA))
+    pub fn write_pages(&self, page: PageNo, buf: Buf) -> Step<Done> {
+        self.submit(Bio::write(page.0 * u64::from(self.geometry.page), buf).tagged(METADATA))
     }
 }
 
 impl SegmentStore for DeviceStore {
-    fn append(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
+    fn append(&self, segment: SegmentNo, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
         self.submit(Bio::write(self.byte(segment, block), buf).tagged(tag))
     }
 
-    fn read(&self, segment: u64, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
+    fn read(&self, segment: SegmentNo, block: u64, buf: Buf, tag: Tag) -> Step<Done> {
         self.read_at(self.byte(segment, block), buf, tag)
     }
 
@@ -98,11 +99,11 @@ impl SegmentStore for DeviceStore {
         self.submit(Bio::flush().tagged(METADATA))
     }
 
-    fn erase(&self, segments: Range<u64>) -> Step<Done> {
+    fn erase(&self, segments: Range<SegmentNo>) -> Step<Done> {
         if !self.discards {
             return Step::Now(Bio::flush().ok());
         }
-        let (start, count) = (self.byte(segments.start, 0), segments.end - segments.start);
+        let (start, count) = (self.byte(segments.start, 0), segments.end.number() - segments.start.number());
         let range = ByteRange::new(start, count * self.geometry.segment_bytes()).expect("inside the device");
         self.submit(Bio::discard(range.start(), range.len()).tagged(METADATA))
     }

@@ -17,6 +17,7 @@ use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
 use crate::map::{Extent, Map, Snapshot};
+use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
 use crate::shortage::Shortage;
@@ -211,7 +212,7 @@ impl Volume {
     }
 
     /// Keeps a segment's bytes until the hold is dropped.
-    pub fn hold(self: &Rc<Self>, segment: usize) -> SegmentPin {
+    pub fn hold(self: &Rc<Self>, segment: SegmentNo) -> SegmentPin {
         self.segments.borrow_mut().hold(segment);
         SegmentPin { volume: self.clone(), segment }
     }
@@ -436,7 +437,7 @@ pub(crate) fn sum_of(buf: &Buf) -> u32 {
 /// Keeps a segment's bytes in place as long as it lives.
 pub struct SegmentPin {
     volume: Rc<Volume>,
-    segment: usize,
+    segment: SegmentNo,
 }
 
 impl Drop for SegmentPin {

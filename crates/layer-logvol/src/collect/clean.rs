@@ -15,6 +15,7 @@ use super::look::runs;
 use super::pass::place;
 use super::victim::{Forward, Victim};
 use crate::map::{Extent, Packed};
+use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage};
 use crate::shortage::is_short;
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -114,7 +115,12 @@ impl Volume {
         self.end_cleaning(segment, &before, result)
     }
 
-    async fn clean(self: &Rc<Self>, store: &DeviceStore, segment: usize, before: &Segment) -> Result<(), CleanError> {
+    async fn clean(
+        self: &Rc<Self>,
+        store: &DeviceStore,
+        segment: SegmentNo,
+        before: &Segment,
+    ) -> Result<(), CleanError> {
         // New mappings may come while it is cleaned.
         while let Some(mappings) = self.take_mappings(segment).filter(|mappings| !mappings.is_empty()) {
             self.move_mapped(store, before, mappings).await?;
@@ -129,12 +135,12 @@ impl Volume {
         }
     }
 
-    fn take_mappings(&self, segment: usize) -> Option<Vec<Packed>> {
+    fn take_mappings(&self, segment: SegmentNo) -> Option<Vec<Packed>> {
         self.collector.state.borrow_mut().take_mappings(segment)
     }
 
     /// Leaves a segment. True if it was worth it.
-    fn end_cleaning(&self, segment: usize, before: &Segment, result: Result<(), CleanError>) -> bool {
+    fn end_cleaning(&self, segment: SegmentNo, before: &Segment, result: Result<(), CleanError>) -> bool {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let is_copied = matches!(state.victims.get(&segment), Some(Victim::Copied(_)));
@@ -255,7 +261,7 @@ impl Volume {
         let mut failed = None;
         let steps = runs.iter().map(|run| {
             let buf = Buf::unique(self.pool(), ((run.end - run.start) * block) as usize);
-            store.read(run.start / self.geometry.segment, run.start % self.geometry.segment, buf, TAG)
+            store.read(self.geometry.segment_of(run.start), run.start % self.geometry.segment, buf, TAG)
         });
         flight::windowed(self.rt(), WIDTH, steps, |done| {
             failed = failed.take().or(done.result.err());
@@ -275,7 +281,7 @@ impl Volume {
         });
         let copies: Vec<(Range<u64>, u64)> = copies.collect();
         let buf = Buf::chain(head.into_iter().chain(bufs).collect());
-        let written = store.append(place.segment as u64, place.block, buf, TAG).await;
+        let written = store.append(place.segment, place.block, buf, TAG).await;
         if let Err(error) = written.result {
             self.segments.borrow_mut().end(place.segment);
             if is_short(&error) {
@@ -308,12 +314,12 @@ impl Volume {
     async fn move_listed(
         self: &Rc<Self>,
         store: &DeviceStore,
-        segment: usize,
+        segment: SegmentNo,
         victim: &Segment,
         mut forward: Forward,
         mut runs: Vec<Range<u64>>,
     ) -> Result<(), CleanError> {
-        let base = segment as u64 * self.geometry.segment;
+        let base = self.geometry.first_of(segment);
         runs.reverse();
         while let Some(last) = runs.last() {
             let class = self.class_of_copies(victim);

@@ -8,13 +8,14 @@ use esker_cleaning::Class;
 
 use super::Separation;
 use crate::format::CopyHeader;
+use crate::number::SegmentNo;
 use crate::segments::{Segment, Segments, State as Use};
 use crate::volume::{ReserveClass, Volume};
 
 /// A segment that is being filled.
 #[derive(Clone, Copy)]
 struct Open {
-    segment: usize,
+    segment: SegmentNo,
     /// Next block to be written; 0 if nothing is.
     next: u64,
 }
@@ -25,26 +26,26 @@ pub(super) struct Copies {
     open: [Option<Open>; Class::COUNT],
     /// For each victim whose mappings do not lead to its copies yet, segments that hold copies, which stay as if on
     /// their way.
-    claims: BTreeMap<usize, Vec<usize>>,
+    claims: BTreeMap<SegmentNo, Vec<SegmentNo>>,
 }
 
 /// Room for copies: so many blocks from `block` of a segment on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CopyTarget {
-    pub segment: usize,
+    pub segment: SegmentNo,
     pub block: u64,
     pub blocks: u64,
 }
 
 impl Copies {
     /// Counts the copy that lies in `segment` as on its way until [`Copies::end_claims`].
-    pub(super) fn claim(&mut self, victim: usize, segment: usize, segments: &mut Segments, now: u64) {
+    pub(super) fn claim(&mut self, victim: SegmentNo, segment: SegmentNo, segments: &mut Segments, now: u64) {
         segments.begin(segment, now);
         self.claims.entry(victim).or_default().push(segment);
     }
 
     /// All mappings lead to the victim's copies, or none ever will.
-    pub(super) fn end_claims(&mut self, victim: usize, segments: &mut Segments) {
+    pub(super) fn end_claims(&mut self, victim: SegmentNo, segments: &mut Segments) {
         self.claims.remove(&victim).into_iter().flatten().for_each(|segment| segments.end(segment));
     }
 }
@@ -92,14 +93,13 @@ impl Volume {
             segments.close(place.segment);
         }
         let head = (place.block == 0).then(|| self.copy_head(place.segment, &segments));
-        (place.segment as u64 * self.geometry.segment + first, head)
+        (self.geometry.first_of(place.segment) + first, head)
     }
 
-    fn copy_head(&self, segment: usize, segments: &Segments) -> Buf {
+    fn copy_head(&self, segment: SegmentNo, segments: &Segments) -> Buf {
         let Segment { first, class, state, .. } = segments.get(segment);
         debug_assert!(matches!(state, Use::Copies | Use::Draining), "a head is the first that is written");
-        let head =
-            CopyHeader { volume: self.identity, segment: segment as u64, born: first, class: class.index() as u8 };
+        let head = CopyHeader { volume: self.identity, segment, born: first, class: class.index() as u8 };
         Buf::from_bytes(self.pool(), &head.encode(&self.geometry))
     }
 }

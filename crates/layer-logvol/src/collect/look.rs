@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::Geometry;
 use crate::map::{Packed, Snapshot};
+use crate::number::SegmentNo;
 
 /// A word of `roles`: what the pass does with a segment. Lower numbers are those of its bitmap.
 const IGNORED: u32 = u32::MAX;
@@ -16,7 +17,7 @@ pub(super) struct ScanWorker {
     geometry: Geometry,
     roles: Vec<u32>,
     /// Segments that are counted.
-    pub counted: Vec<usize>,
+    pub counted: Vec<SegmentNo>,
     bits: Vec<AtomicU64>,
 }
 
@@ -37,10 +38,10 @@ pub(super) fn words(geometry: &Geometry) -> usize {
 
 impl ScanWorker {
     /// Counts some segments, and reports the mappings into others.
-    pub(super) fn new(geometry: Geometry, counted: Vec<usize>, reported: &[usize]) -> ScanWorker {
+    pub(super) fn new(geometry: Geometry, counted: Vec<SegmentNo>, reported: &[SegmentNo]) -> ScanWorker {
         let mut roles = vec![IGNORED; geometry.segments as usize];
-        reported.iter().for_each(|segment| roles[*segment] = REPORTED);
-        counted.iter().enumerate().for_each(|(i, segment)| roles[*segment] = i as u32);
+        reported.iter().for_each(|segment| roles[segment.index()] = REPORTED);
+        counted.iter().enumerate().for_each(|(i, segment)| roles[segment.index()] = i as u32);
         let bits = (0..counted.len() * words(&geometry)).map(|_| AtomicU64::new(0)).collect();
         ScanWorker { geometry, roles, counted, bits }
     }
@@ -50,7 +51,7 @@ impl ScanWorker {
         let mut seen = Seen { mappings: 0, found: Vec::new() };
         for extent in snapshot.from(range.start).take_while(|extent| extent.lba < range.end) {
             seen.mappings += 1;
-            match self.roles[self.geometry.segment_of(extent.pba)] {
+            match self.roles[self.geometry.segment_of(extent.pba).index()] {
                 IGNORED => {}
                 REPORTED => seen.found.push(Packed::of(extent)),
                 bitmap => self.mark(bitmap, extent.pba % self.geometry.segment, u64::from(extent.len)),

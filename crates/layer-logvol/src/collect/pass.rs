@@ -17,6 +17,7 @@ use super::sweep::{Sharing, sweep};
 use super::victim::{Reverse, Victim};
 use super::{Breather, State, Vain};
 use crate::map::{Extent, Packed, Snapshot};
+use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage, State as Use};
 use crate::volume::{Volume, add};
 
@@ -47,7 +48,7 @@ impl Volume {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let mut reported = Vec::new();
-        let known: Vec<usize> = state.victims.keys().copied().collect();
+        let known: Vec<SegmentNo> = state.victims.keys().copied().collect();
         for segment in known {
             let Segment { stage, live, .. } = segments.get(segment);
             match stage {
@@ -65,12 +66,12 @@ impl Volume {
             }
         }
         reported.retain(|segment| !matches!(state.victims.get(segment), Some(Victim::Listed(_))));
-        let eligible = |(at, segment): &(usize, Segment)| segment.may_be_chosen() && !state.unreadable.contains(at);
-        let all: Vec<usize> = segments.iter().filter(eligible).map(|(at, _)| at).collect();
+        let eligible = |(at, segment): &(SegmentNo, Segment)| segment.may_be_chosen() && !state.unreadable.contains(at);
+        let all: Vec<SegmentNo> = segments.iter().filter(eligible).map(|(at, _)| at).collect();
         let most = (self.collector.settings.memory / 4 / (8 * words(&self.geometry)) as u64).max(CHOSEN_MIN) as usize;
         let start = all.partition_point(|segment| *segment < state.rotation);
-        let counted: Vec<usize> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
-        state.rotation = counted.last().map_or(state.rotation, |last| last + 1);
+        let counted: Vec<SegmentNo> = all[start..].iter().chain(&all[..start]).take(most).copied().collect();
+        state.rotation = counted.last().map_or(state.rotation, |last| last.next());
         let look = ScanWorker::new(self.geometry, counted, &reported);
         (self.snapshot(), look)
     }
@@ -95,7 +96,7 @@ impl Volume {
     }
 
     /// Where the blocks of an extent were copied to, if its segment was cleaned without a list.
-    fn copies_of(&self, extent: Extent, segment: usize) -> Option<Vec<(Extent, u64)>> {
+    fn copies_of(&self, extent: Extent, segment: SegmentNo) -> Option<Vec<(Extent, u64)>> {
         let state = self.collector.state.borrow();
         let Some(Victim::Copied(forward)) = state.victims.get(&segment) else { return None };
         let parts = forward.of(extent.pba % self.geometry.segment, extent.len.into());
@@ -115,7 +116,7 @@ impl Volume {
     fn end_pass(&self) {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
-        let known: Vec<usize> = state.victims.keys().copied().collect();
+        let known: Vec<SegmentNo> = state.victims.keys().copied().collect();
         for segment in known {
             let Segment { stage, live, .. } = segments.get(segment);
             match stage {
@@ -203,7 +204,7 @@ impl Volume {
 
 impl State {
     /// A pass begins that lists the mappings into a segment, of which there are at most `references`.
-    fn begin(&mut self, segment: usize, references: u64, memory: u64) {
+    fn begin(&mut self, segment: SegmentNo, references: u64, memory: u64) {
         let Some(victim) = self.victims.get_mut(&segment) else { return };
         let others = self.memory - victim.bytes();
         match others + victim.bytes_with(references) <= memory {
@@ -216,7 +217,14 @@ impl State {
 
     /// Takes a segment as victim if there is memory for it, with a list of its mappings or, if that could never be,
     /// without: what the collector does with it from now on.
-    fn admit(&mut self, segment: usize, look: &ScanWorker, at: usize, references: u64, memory: u64) -> Option<Stage> {
+    fn admit(
+        &mut self,
+        segment: SegmentNo,
+        look: &ScanWorker,
+        at: usize,
+        references: u64,
+        memory: u64,
+    ) -> Option<Stage> {
         let bits = look.bits(at);
         let (mapped, listed) = (Victim::bytes_mapped(&bits, references), Victim::bytes_listed(&bits));
         let spare = memory.saturating_sub(self.memory);

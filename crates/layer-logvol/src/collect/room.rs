@@ -9,6 +9,7 @@ use esker_block::{BioError, Enter, LayerHandle, WorkPermit};
 use esker_layer_kit::Then;
 use esker_rt::sync::{Either, race};
 
+use crate::number::SegmentNo;
 use crate::segments::Stage;
 use crate::store::DeviceStore;
 use crate::volume::{ReserveClass, Volume};
@@ -87,7 +88,7 @@ impl Volume {
         if state.ready.len() >= READY_ENOUGH {
             return false;
         }
-        let waits = |segment: &usize| matches!(segments.get(*segment).stage, Stage::Candidate | Stage::Forwarding);
+        let waits = |segment: &SegmentNo| matches!(segments.get(*segment).stage, Stage::Candidate | Stage::Forwarding);
         let step = if is_urgent { 0 } else { self.geometry.segment / WORTH_A_PASS };
         state.victims.keys().any(waits)
             || state.vain.is_none_or(|vain| {

@@ -34,11 +34,31 @@ pub struct Settings {
 /// Share of used segments at which the cleaner has its share of the device; at 1 it has all of it.
 const FULL: f64 = 0.95;
 /// Choices at most: a sample of so many is as good as all.
-const CHOICES_MAX: u64 = 1024;
+const CHOICES_MAX: u32 = 1024;
 /// Scanners at most.
 const SCANNERS_MAX: u64 = 64;
 /// Bytes of memory at least.
 const MEMORY_MIN: u64 = 64 << 10;
+
+/// What makes no sense.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// No such policy.
+    #[error("no order among victims is called {0}")]
+    Policy(String),
+    /// A sample of no segment, or of too many.
+    #[error("victims are the best of {0} each; 1 to {CHOICES_MAX} are possible")]
+    Sample(u64),
+    /// A curve that does not rise.
+    #[error(transparent)]
+    Pace(#[from] PacingError),
+    /// No worker, or too many.
+    #[error("{0} scanners; 1 to {SCANNERS_MAX} are possible")]
+    Scanners(u64),
+    /// Too little memory.
+    #[error("{0} bytes for reverse maps; at least {MEMORY_MIN} are needed")]
+    Memory(u64),
+}
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -51,29 +71,27 @@ impl Settings {
     /// `pace.0` of used space, and has `pace.1` of the device near the end.
     ///
     /// # Errors
-    /// What makes no sense.
+    /// [`SettingsError`].
     pub fn of(
         victims: (&str, Option<u64>),
         separation: Separation,
         pace: (f64, f64),
         memory: u64,
         scanners: u64,
-    ) -> Result<Settings, String> {
+    ) -> Result<Settings, SettingsError> {
         let (order, choices) = victims;
         let known = NAMED.iter().find(|(name, _)| *name == order);
-        let (victims, _) = known.ok_or_else(|| format!("no order among victims is called {order}"))?;
-        if choices.is_some_and(|choices| !(1..=CHOICES_MAX).contains(&choices)) {
-            return Err(format!(
-                "victims are the best of {} each; 1 to {CHOICES_MAX} are possible",
-                choices.unwrap_or(0)
-            ));
+        let (victims, _) = known.ok_or_else(|| SettingsError::Policy(order.to_string()))?;
+        let choices_max = u64::from(CHOICES_MAX);
+        if let Some(choices) = choices.filter(|choices| !(1..=choices_max).contains(choices)) {
+            return Err(SettingsError::Sample(choices));
         }
-        let pacing = Pacing::new(pace.0, FULL, 1.0, pace.1).map_err(|e: PacingError| e.to_string())?;
+        let pacing = Pacing::new(pace.0, FULL, 1.0, pace.1)?;
         if !(1..=SCANNERS_MAX).contains(&scanners) {
-            return Err(format!("{scanners} scanners; 1 to {SCANNERS_MAX} are possible"));
+            return Err(SettingsError::Scanners(scanners));
         }
         if memory < MEMORY_MIN {
-            return Err(format!("{memory} bytes for reverse maps; at least {MEMORY_MIN} are needed"));
+            return Err(SettingsError::Memory(memory));
         }
         let (choices, scanners) = (choices.map(|choices| choices as u32), scanners as usize);
         Ok(Settings { victims, choices, separation, from: pace.0, pacing, memory, scanners })

@@ -1,7 +1,7 @@
 //! Batches: the records of several requests in as few blocks as they fit in, and the data of the writes among them
 //! behind.
 
-use super::{checksum, get, put};
+use super::{checksum, get, get_u16, get_u32, put};
 use crate::map::LOGICAL_BLOCKS;
 
 /// Bytes of a batch's head.
@@ -121,10 +121,10 @@ impl Record {
         let (len, src, dst) = (number(2, 6), number(8, 6), number(14, 6));
         match kind {
             1 => {
-                let (lba, len) = (number(4, 6), number(12, 4) as u32);
+                let (lba, len) = (number(4, 6), get_u32(bytes, 12));
                 inside(lba, u64::from(len))?;
                 match number(2, 2) == 0 && number(10, 2) == 0 {
-                    true => Ok(Record::Write { lba, len, sum: number(16, 4) as u32 }),
+                    true => Ok(Record::Write { lba, len, sum: get_u32(bytes, 16) }),
                     false => Err("a key"),
                 }
             }
@@ -173,7 +173,7 @@ impl Batch {
         if bytes.len() < block {
             return Err(BatchError::Short(block));
         }
-        let count = get(bytes, 28, 2) as usize;
+        let count = usize::from(get_u16(bytes, 28));
         if get(bytes, 0, 2) != MAGIC || get(bytes, 16, 8) != epoch || count == 0 {
             return Err(BatchError::None);
         }

@@ -8,6 +8,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Geometry;
+use crate::number::SegmentNo;
 
 const LOG: u16 = 1;
 const COPIES: u16 = 2;
@@ -35,12 +36,12 @@ pub struct SegmentHeader {
     /// The volume's number.
     pub volume: u128,
     /// Its own number.
-    pub segment: u64,
+    pub segment: SegmentNo,
     /// Number of the first record in it.
     pub seq: u64,
     /// The opening in which it was begun.
     pub epoch: u64,
-    /// The segment before it in the log.
+    /// The segment before it in the log: for a reader, no code depends on it.
     pub previous: u64,
     /// Generation of the newest checkpoint when it was begun.
     pub generation: u64,
@@ -53,12 +54,12 @@ impl SegmentHeader {
     pub fn encode(&self, g: &Geometry) -> Vec<u8> {
         let raw = RawHead { previous: self.previous.into(), generation: self.generation.into() };
         let SegmentHeader { volume: log, epoch, seq: number, durable, .. } = *self;
-        let position = self.segment * g.segment;
+        let position = g.first_of(self.segment);
         Record { log, epoch, number, position, durable, kind: LOG, payload: raw.as_bytes() }.seal(g.block as usize)
     }
 
     /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<SegmentHeader> {
+    pub fn decode(bytes: &[u8], volume: u128, segment: SegmentNo, g: &Geometry) -> Option<SegmentHeader> {
         let record = Record::unseal(bytes)?;
         let raw = RawHead::ref_from_bytes(record.payload).ok()?;
         let head = SegmentHeader {
@@ -70,7 +71,7 @@ impl SegmentHeader {
             generation: raw.generation.get(),
             durable: record.durable,
         };
-        let is_it = (record.kind, record.log, record.position) == (LOG, volume, segment * g.segment);
+        let is_it = (record.kind, record.log, record.position) == (LOG, volume, g.first_of(segment));
         is_it.then_some(head)
     }
 }
@@ -81,7 +82,7 @@ pub struct CopyHeader {
     /// The volume's number.
     pub volume: u128,
     /// Its own number.
-    pub segment: u64,
+    pub segment: SegmentNo,
     /// Number of the first record of the segment that the first copies come from: the age of its data.
     pub born: u64,
     /// What its data have in common: a number of `esker_cleaning::Class`.
@@ -92,15 +93,15 @@ impl CopyHeader {
     /// Its block.
     pub fn encode(&self, g: &Geometry) -> Vec<u8> {
         let raw = RawCopyHead { born: self.born.into(), class: self.class, reserved: [0; 7] };
-        let (id, place, payload) = (self.volume, self.segment * g.segment, raw.as_bytes());
+        let (id, place, payload) = (self.volume, g.first_of(self.segment), raw.as_bytes());
         let mut bytes = vec![0; g.block as usize];
         Page { id, place, generation: 0, kind: COPIES, payload }.seal(&mut bytes);
         bytes
     }
 
     /// Reads a head; none if the bytes are no head of this volume and segment.
-    pub fn decode(bytes: &[u8], volume: u128, segment: u64, g: &Geometry) -> Option<CopyHeader> {
-        let wanted = PageId { id: volume, place: segment * g.segment, generations: 0..=0, kind: COPIES };
+    pub fn decode(bytes: &[u8], volume: u128, segment: SegmentNo, g: &Geometry) -> Option<CopyHeader> {
+        let wanted = PageId { id: volume, place: g.first_of(segment), generations: 0..=0, kind: COPIES };
         let page = Page::unseal(bytes, &wanted).ok()?;
         let raw = RawCopyHead::ref_from_bytes(page.payload).ok()?;
         Some(CopyHeader { volume, segment, born: raw.born.get(), class: raw.class })

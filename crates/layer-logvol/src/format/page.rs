@@ -1,7 +1,8 @@
 //! Pages of the map: each holds one node of its tree.
 
-use super::{checksum, get, put};
+use super::{checksum, get, get_u16, get_u32, put};
 use crate::map::{Extent, LOGICAL_BLOCKS};
+use crate::number::PageNo;
 
 /// Bytes of a page's head.
 pub const PAGE_HEAD: usize = 32;
@@ -18,7 +19,7 @@ pub struct PageId {
     /// The lower half of the volume's number.
     pub volume: u32,
     /// Its own number.
-    pub page: u64,
+    pub page: PageNo,
     /// Generation of the checkpoint that wrote it.
     pub generation: u64,
 }
@@ -29,7 +30,7 @@ pub enum Page {
     /// Extents, in order.
     Leaf(Vec<Extent>),
     /// First logical block and page of each child, in order, and the level above the leaves.
-    Inner(u8, Vec<(u64, u64)>),
+    Inner(u8, Vec<(u64, PageNo)>),
 }
 
 /// Why bytes are not the page that is looked for.
@@ -55,7 +56,7 @@ impl Page {
         out.fill(0);
         put(out, 0, 4, MAGIC);
         put(out, 8, 8, id.generation);
-        put(out, 16, 8, id.page);
+        put(out, 16, 8, id.page.0);
         put(out, 28, 4, u64::from(id.volume));
         let (count, level) = match self {
             Page::Leaf(extents) => {
@@ -69,7 +70,7 @@ impl Page {
             Page::Inner(level, children) => {
                 for ((first, page), place) in children.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(INNER_ENTRY)) {
                     put(place, 0, 8, *first);
-                    put(place, 8, 8, *page);
+                    put(place, 8, 8, page.0);
                 }
                 (children.len(), *level)
             }
@@ -91,11 +92,11 @@ impl Page {
         if bytes.len() < PAGE_HEAD || get(bytes, 0, 4) != MAGIC || get(bytes, 4, 4) != u64::from(checksum(bytes, 4)) {
             return Err(PageError::Checksum);
         }
-        let is_it = get(bytes, 16, 8) == id.page && get(bytes, 28, 4) == u64::from(id.volume);
+        let is_it = get(bytes, 16, 8) == id.page.0 && get(bytes, 28, 4) == u64::from(id.volume);
         if !is_it || get(bytes, 8, 8) > id.generation {
             return Err(PageError::Other);
         }
-        let count = get(bytes, 24, 2) as usize;
+        let count = usize::from(get_u16(bytes, 24));
         let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
         if bytes[26] != level {
             return Err(PageError::Misfit("another level than its parent says"));
@@ -105,12 +106,12 @@ impl Page {
         }
         let entries = bytes[PAGE_HEAD..].chunks_exact(entry).take(count);
         if level > 0 {
-            return inner(level, entries.map(|e| (get(e, 0, 8), get(e, 8, 8))).collect(), bounds);
+            return inner(level, entries.map(|e| (get(e, 0, 8), PageNo(get(e, 8, 8)))).collect(), bounds);
         }
         if entries.clone().any(|e| get(e, 16, 8) != 0) {
             return Err(PageError::Misfit("keys or groups, which a newer esker may know"));
         }
-        let extent = |e: &[u8]| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get(e, 12, 4) as u32 };
+        let extent = |e: &[u8]| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get_u32(e, 12) };
         leaf(entries.map(extent).collect(), bounds)
     }
 }
@@ -126,11 +127,11 @@ fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, Page
     Ok(Page::Leaf(extents))
 }
 
-fn inner(level: u8, children: Vec<(u64, u64)>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+fn inner(level: u8, children: Vec<(u64, PageNo)>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
     let is_ordered = children.windows(2).all(|pair| pair[0].0 < pair[1].0);
     let is_inside = children.last().is_some_and(|last| last.0 < bounds.end);
     let starts = children.first().is_some_and(|child| child.0 >= bounds.start);
-    match is_ordered && is_inside && starts && children.iter().all(|child| child.1 != 0) {
+    match is_ordered && is_inside && starts && children.iter().all(|child| !child.1.is_none()) {
         true => Ok(Page::Inner(level, children)),
         false => Err(PageError::Misfit("children that are out of order or bounds")),
     }

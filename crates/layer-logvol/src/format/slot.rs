@@ -7,6 +7,7 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Geometry;
+use crate::number::{PageNo, SegmentNo};
 
 /// Slots, written in turn.
 pub const SLOTS: u64 = 2;
@@ -40,7 +41,7 @@ pub(super) struct Body {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Position {
     /// Segment.
-    pub segment: u64,
+    pub segment: SegmentNo,
     /// Block of the segment; 0 if no batch was written there yet, because the first block is its head's.
     pub block: u64,
 }
@@ -61,7 +62,7 @@ pub struct Slot {
     /// Where record `seq` will be, unless a new segment is opened for it.
     pub position: Position,
     /// Page of the map's root.
-    pub root: u64,
+    pub root: PageNo,
     /// Levels of the map above its leaves.
     pub height: u8,
     /// Extents of the map.
@@ -95,11 +96,16 @@ impl Slot {
         let rules = [
             ("generation", self.generation > 0 && self.generation < u64::MAX),
             ("sequence", self.seq < 1 << 62),
-            ("position", self.position.segment < g.segments && self.position.block <= g.segment),
+            ("position", self.position.segment.number() < g.segments && self.position.block <= g.segment),
             ("root", g.segment_of_page(self.root).is_some() && self.height < 16),
         ];
         rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(*what))
     }
+}
+
+/// The logarithm of a power of two.
+fn log2(bytes: u32) -> u8 {
+    u8::try_from(bytes.trailing_zeros()).expect("a word has 32 bits")
 }
 
 impl Superblock for Slot {
@@ -123,13 +129,13 @@ impl Superblock for Slot {
             start: g.start.into(),
             epoch: self.epoch.into(),
             seq: self.seq.into(),
-            position_segment: self.position.segment.into(),
+            position_segment: self.position.segment.number().into(),
             position_block: self.position.block.into(),
-            root: self.root.into(),
+            root: self.root.0.into(),
             mappings: self.mappings.into(),
             blocks: self.blocks.into(),
-            block_log2: g.block.trailing_zeros() as u8,
-            page_log2: g.page.trailing_zeros() as u8,
+            block_log2: log2(g.block),
+            page_log2: log2(g.page),
             height: self.height,
             reserved: [0; LEN - HEADER - 83],
         };
@@ -152,8 +158,11 @@ impl Superblock for Slot {
             generation: header.generation,
             epoch: body.epoch.get(),
             seq: body.seq.get(),
-            position: Position { segment: body.position_segment.get(), block: body.position_block.get() },
-            root: body.root.get(),
+            position: Position {
+                segment: SegmentNo::new(body.position_segment.get()).ok_or("position")?,
+                block: body.position_block.get(),
+            },
+            root: PageNo(body.root.get()),
             height: body.height,
             mappings: body.mappings.get(),
             blocks: body.blocks.get(),

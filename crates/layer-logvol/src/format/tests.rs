@@ -8,6 +8,7 @@ use super::slot::Body;
 
 use super::*;
 use crate::map::Extent;
+use crate::number::{PageNo, SegmentNo};
 
 fn geometry() -> Geometry {
     Geometry::fit(1 << 20, 512, 512, 16 << 10).unwrap()
@@ -20,8 +21,8 @@ fn slot() -> Slot {
         generation: 7,
         epoch: 0xfeed,
         seq: 99,
-        position: Position { segment: 3, block: 5 },
-        root: 40,
+        position: Position { segment: SegmentNo::of(3), block: 5 },
+        root: PageNo(40),
         height: 1,
         mappings: 11,
         blocks: 222,
@@ -42,12 +43,12 @@ fn batch() -> Batch {
     }
 }
 
-const ID: PageId = PageId { volume: 5, page: 44, generation: 3 };
+const ID: PageId = PageId { volume: 5, page: PageNo(44), generation: 3 };
 
 fn pages() -> [Page; 2] {
     [
         Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 40, pba: 9, len: 1 }]),
-        Page::Inner(2, vec![(0, 12), (800, 13)]),
+        Page::Inner(2, vec![(0, PageNo(12)), (800, PageNo(13))]),
     ]
 }
 
@@ -122,12 +123,17 @@ fn what_is_written_reads_back() {
     let (head, copies) = heads();
     let g = &geometry();
     let (log, moved) = (head.encode(g), copies.encode(g));
-    assert_eq!((SegmentHeader::decode(&log, 9, 4, g), CopyHeader::decode(&moved, 9, 6, g)), (Some(head), Some(copies)));
+    let (four, six) = (SegmentNo::of(4), SegmentNo::of(6));
+    assert_eq!(
+        (SegmentHeader::decode(&log, 9, four, g), CopyHeader::decode(&moved, 9, six, g)),
+        (Some(head), Some(copies))
+    );
     for (volume, segment) in [(9, 5), (8, 4), (8, 6)] {
+        let segment = SegmentNo::of(segment);
         assert_eq!(SegmentHeader::decode(&log, volume, segment, g), None);
         assert_eq!(CopyHeader::decode(&moved, volume, segment, g), None);
     }
-    assert_eq!((SegmentHeader::decode(&moved, 9, 6, g), CopyHeader::decode(&log, 9, 4, g)), (None, None));
+    assert_eq!((SegmentHeader::decode(&moved, 9, six, g), CopyHeader::decode(&log, 9, four, g)), (None, None));
 }
 
 #[test]
@@ -137,8 +143,16 @@ fn slots_keep_the_promises_of_the_common_header() {
 
 /// A head of the log and one of copies.
 fn heads() -> (SegmentHeader, CopyHeader) {
-    let head = SegmentHeader { volume: 9, segment: 4, seq: 5, epoch: 6, previous: 7, generation: 8, durable: 3 };
-    (head, CopyHeader { volume: 9, segment: 6, born: 2, class: 3 })
+    let head = SegmentHeader {
+        volume: 9,
+        segment: SegmentNo::of(4),
+        seq: 5,
+        epoch: 6,
+        previous: 7,
+        generation: 8,
+        durable: 3,
+    };
+    (head, CopyHeader { volume: 9, segment: SegmentNo::of(6), born: 2, class: 3 })
 }
 
 /// What version 2 wrote; it must stay readable.
@@ -226,7 +240,7 @@ fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
 #[test]
 fn pages_that_do_not_fit_their_parent_are_refused() {
     let [leaf, inner] = pages().map(|page| page_bytes(&page));
-    assert_eq!(Page::decode(&leaf, PageId { page: 45, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
+    assert_eq!(Page::decode(&leaf, PageId { page: PageNo(45), ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
     assert!(matches!(Page::decode(&leaf, ID, 1, 0..u64::MAX), Err(PageError::Misfit(_))));
@@ -247,7 +261,7 @@ fn pages_that_do_not_fit_their_parent_are_refused() {
 fn bad_geometries_are_refused_with_what_would_be_right() {
     let check = |bytes, block, page, segment, what: &str| {
         let error = Geometry::fit(bytes, block, page, segment).unwrap_err();
-        assert!(error.contains(what), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
     };
     check(1 << 30, 1024, 4096, 1 << 20, "512 or 4096");
     check(1 << 30, 4096, 512, 1 << 20, "from 4096");
@@ -261,7 +275,9 @@ fn bad_geometries_are_refused_with_what_would_be_right() {
     let g = Geometry::fit(1 << 34, 4096, 4096, 128 << 20).unwrap();
     assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 254));
     assert!(
-        g.bytes() <= 1 << 34 && g.segment_of_page(0).is_none() && g.segment_of_page(g.pages_of(5).start) == Some(5)
+        g.bytes() <= 1 << 34
+            && g.segment_of_page(PageNo(0)).is_none()
+            && g.segment_of_page(g.pages_of(SegmentNo::of(5)).start) == Some(SegmentNo::of(5))
     );
 }
 

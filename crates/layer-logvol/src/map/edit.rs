@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::node::{Child, Node, Packed, grow, responsible};
 use super::{Extent, Fanout, Map};
+use crate::number::PageNo;
 
 /// What is to be done from `range.start` on, and what came of it.
 struct Edit<'a> {
@@ -14,7 +15,7 @@ struct Edit<'a> {
     place: Option<u64>,
     fanout: Fanout,
     removed: &'a mut dyn FnMut(Extent),
-    stale: &'a mut Vec<u64>,
+    stale: &'a mut Vec<PageNo>,
     mappings: i64,
     blocks: i64,
     nodes: i64,
@@ -39,7 +40,7 @@ impl Map {
                 nodes: 0,
                 is_at_end: false,
             };
-            if self.root_page != 0 {
+            if !self.root_page.is_none() {
                 edit.stale.push(std::mem::take(&mut self.root_page));
             }
             edit.node(&mut self.tree.root, u64::MAX);
@@ -72,7 +73,7 @@ impl Edit<'_> {
 
     /// The child's page no longer holds it.
     fn spoil(&mut self, child: &mut Child) {
-        if child.page != 0 {
+        if !child.page.is_none() {
             self.stale.push(std::mem::take(&mut child.page));
         }
     }
@@ -126,7 +127,7 @@ impl Edit<'_> {
         let len = node.len();
         if len > max {
             let (first, right) = Arc::make_mut(node).split_off(self.cut(len, max));
-            children.insert(i + 1, Child { first, page: 0, node: Arc::new(right) });
+            children.insert(i + 1, Child { first, page: PageNo::NONE, node: Arc::new(right) });
             self.nodes += 1;
         } else if node.is_void() && children.len() > 1 {
             let Child { first, node, .. } = children.remove(i);
@@ -171,7 +172,7 @@ impl Edit<'_> {
         if len > max {
             let (first, right) = Arc::make_mut(root).split_off(self.cut(len, max));
             let left = std::mem::replace(root, Arc::new(Node::Leaf(Vec::new())));
-            let child = |first, node| Child { first, page: 0, node };
+            let child = |first, node| Child { first, page: PageNo::NONE, node };
             *root = Arc::new(Node::Inner(vec![child(0, left), child(first, Arc::new(right))]));
             self.nodes += 2;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Extent;
+use crate::number::PageNo;
 
 /// An extent in 16 bytes: 48 bits of each address, and the upper and lower half of the length beside them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,7 +18,7 @@ impl Packed {
 
     pub(crate) fn extent(self) -> Extent {
         let len = (self.0 & 0xffff) << 16 | self.1 & 0xffff;
-        Extent { lba: self.0 >> 16, pba: self.1 >> 16, len: len as u32 }
+        Extent { lba: self.0 >> 16, pba: self.1 >> 16, len: u32::try_from(len).expect("two halves") }
     }
 
     pub(crate) fn lba(self) -> u64 {
@@ -30,8 +31,8 @@ impl Packed {
 pub(crate) struct Child {
     /// Logical blocks from here on are the child's, up to the next child's. The first child has what is before it, too.
     pub first: u64,
-    /// The page that holds the child as it is; 0 if none does.
-    pub page: u64,
+    /// The page that holds the child as it is, if one does.
+    pub page: PageNo,
     pub node: Arc<Node>,
 }
 

@@ -29,6 +29,7 @@ impl Snapshot {
         let (mut node, mut rest, mut first) = (&self.root, fraction.clamp(0.0, 1.0), 0);
         while let Node::Inner(children) = &**node {
             let at = rest * children.len() as f64;
+            #[expect(clippy::cast_possible_truncation, reason = "its whole part is the number of a child")]
             let i = (at as usize).min(children.len() - 1);
             // The first child of a node has what is before it, too.
             if i > 0 {

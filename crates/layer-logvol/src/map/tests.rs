@@ -4,6 +4,7 @@ use esker_base::Stream;
 use proptest::prelude::*;
 
 use super::*;
+use crate::number::PageNo;
 
 const TINY: Fanout = Fanout { leaf: 6, inner: 5 };
 /// As a page of 4 KiB holds.
@@ -134,28 +135,28 @@ proptest! {
     #[test]
     fn pages_that_were_written_hold_the_map(rounds in prop::collection::vec(prop::collection::vec(step(), 1..40), 1..6)) {
         let (mut map, mut model) = (Map::new(TINY), Model::new());
-        let (mut pages, mut next): (BTreeMap<u64, Arc<Node>>, u64) = (BTreeMap::new(), 0);
+        let (mut pages, mut next): (BTreeMap<PageNo, Arc<Node>>, u64) = (BTreeMap::new(), 0);
         for steps in rounds {
             steps.iter().for_each(|step| apply(&mut map, &mut model, step));
             let dirty = map.dirty_nodes();
             let written = map.write_out(&mut || {
                 next += 1;
-                next
+                PageNo(next)
             });
             prop_assert_eq!(written.len(), dirty);
             for page in map.take_stale() {
-                prop_assert!(pages.remove(&page).is_some(), "page {} went stale twice", page);
+                prop_assert!(pages.remove(&page).is_some(), "page {} went stale twice", page.0);
             }
             pages.extend(written);
             prop_assert_eq!(map.dirty_nodes(), 0);
             prop_assert_eq!(pages.len() as u64, map.nodes(), "no page is lost");
             let root = reread(&pages, map.root_page());
-            prop_assert_eq!(content(&Map::restored(TINY, root, 0)), model.clone());
+            prop_assert_eq!(content(&Map::restored(TINY, root, PageNo::NONE)), model.clone());
         }
     }
 }
 
-fn reread(pages: &BTreeMap<u64, Arc<Node>>, page: u64) -> Arc<Node> {
+fn reread(pages: &BTreeMap<PageNo, Arc<Node>>, page: PageNo) -> Arc<Node> {
     let mut node = (*pages[&page]).clone();
     if let Node::Inner(children) = &mut node {
         children.iter_mut().for_each(|child| child.node = reread(pages, child.page));
@@ -182,7 +183,7 @@ fn only_what_changed_is_written_again() {
     let mut write = |map: &mut Map| {
         map.write_out(&mut || {
             page += 1;
-            page
+            PageNo(page)
         })
         .len()
     };

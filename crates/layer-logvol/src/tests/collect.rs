@@ -76,7 +76,7 @@ impl Bench {
 
     /// The segment in which a logical block lies.
     fn segment_of(&self, lba: u64) -> usize {
-        self.volume.geometry().segment_of(self.volume.pieces(lba..lba + 1)[0].pba)
+        self.volume.geometry().segment_of(self.volume.pieces(lba..lba + 1)[0].pba).index()
     }
 
     fn segment(&self, segment: usize) -> Segment {

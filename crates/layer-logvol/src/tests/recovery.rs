@@ -3,6 +3,7 @@
 use super::*;
 use crate::check::check;
 use crate::format::{SLOT, Slot, slots_of};
+use crate::number::SegmentNo;
 
 const MEDIUM: u64 = 1 << 20;
 const SEGMENT: u64 = 32 << 10;
@@ -173,7 +174,8 @@ fn damage_to_the_map_is_found_and_told() {
     let media = filled(1000, 100);
     assert_eq!(reopened(&media).unwrap().0, expected(100));
     let g = crate::format::Geometry::fit(MEDIUM, 512, 512, SEGMENT).unwrap();
-    let pages = (0..g.segments as usize).flat_map(|segment| g.pages_of(segment));
+    let pages =
+        SegmentNo::all(g.segments).map(|segment| g.pages_of(segment)).flat_map(|pages| pages.start.0..pages.end.0);
     let is_page = |page: &u64| media.bytes(esker_base::ByteRange::new(page * 512, 4).unwrap()) == *b"EsMp";
     let pages: Vec<u64> = pages.filter(is_page).collect();
     assert!(pages.len() > 3);

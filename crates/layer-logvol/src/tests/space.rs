@@ -143,7 +143,7 @@ fn a_segment_that_dies_while_a_checkpoint_is_made_waits_for_the_next_one() {
             try_write(&bench, i * 4, 1).await.unwrap();
         }
         let segment = bench.volume.geometry().segment_of(bench.volume.pieces(0..4)[0].pba);
-        let state = |bench: &Bench| bench.volume.segments()[segment];
+        let state = |bench: &Bench| bench.volume.segments()[segment.index()];
         assert!(state(&bench).state == State::Closed && state(&bench).live > 0, "{:?}", state(&bench));
         keeper.shut.set(true);
         let other = bench.clone();
@@ -181,7 +181,7 @@ fn a_segment_that_is_read_is_not_freed() {
             try_write(&bench, i % 2 * 4, 2).await.unwrap();
         }
         bench.checkpoint().await;
-        let state = |bench: &Bench| bench.volume.segments()[segment];
+        let state = |bench: &Bench| bench.volume.segments()[segment.index()];
         assert_eq!((state(&bench).state, state(&bench).holds), (State::Closed, 1));
         // As much as there is, so that a freed segment would be used anew.
         for i in 0..600u64 {
