@@ -4,11 +4,11 @@
 //! Invariant: acknowledges a write after those with lower numbers; never shows or keeps a part of a vector; never
 //! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
-//! Reading order: [`number`], [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to it),
-//! [`segments`], [`pages`],
-//! [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`],
-//! [`collect`], [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they take). The design, with what it
-//! owes to the thesis: `docs/design/logvol.md`.
+//! Reading order: [`number`], [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to
+//! it), [`segments`], [`pages`], [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without
+//! space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`], [`collect`],
+//! [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they
+//! take). The design, with what it owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,7 @@ impl Packed {
 
     pub(crate) fn extent(self) -> Extent {
         let len = (self.0 & 0xffff) << 16 | self.1 & 0xffff;
-        Extent { lba: self.0 >> 16, pba: self.1 >> 16, len: u32::try_from(len).expect("two halves") }
+        Extent { lba: self.0 >> 16, pba: self.1 >> 16, len: u32::try_from(len).expect("16 bits twice") }
     }
 
     pub(crate) fn lba(self) -> u64 {

@@ -228,7 +228,7 @@ fn cuts_share_the_extents_out_evenly_however_they_lie() {
     let ends = cuts.iter().copied().chain([u64::MAX]);
     let starts = [0].into_iter().chain(cuts.iter().copied());
     let counts: Vec<usize> = starts.clone().zip(ends).map(|(a, b)| map.pieces(a..b).count()).collect();
-    let all = map.mappings() as usize;
+    let all = usize::try_from(map.mappings()).unwrap();
     assert_eq!(counts.iter().sum::<usize>(), all);
     assert!(counts.iter().all(|count| (all / 16..all / 5).contains(count)), "{counts:?}");
     for cut in starts {
