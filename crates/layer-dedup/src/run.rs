@@ -244,15 +244,14 @@ impl Dedup {
 
     async fn unmap(&self, io: &Io, range: ByteRange) -> Result<(), BioError> {
         for part in range.split_at_multiples(MAP_PER_PAGE * self.block()) {
-            self.store.turn.take(1).await;
-            let mut result = self.store.latch.check();
-            for logical in self.blocks(part) {
-                if result.is_ok() {
-                    result = self.store.change(io, logical, None).await;
+            let changes = async {
+                self.store.latch.check()?;
+                for logical in self.blocks(part) {
+                    self.store.change(io, logical, None).await?;
                 }
-            }
-            self.store.turn.give(1);
-            result?;
+                Ok(())
+            };
+            self.store.turn.alone(changes).await?;
         }
         Ok(())
     }
@@ -310,15 +309,13 @@ impl Dedup {
 
     /// Maps blocks whose bytes are there, and takes data blocks for the others.
     async fn sort_out(&self, io: &Io, blocks: Vec<Block>, round: &mut Round) -> Result<(), BioError> {
-        self.store.turn.take(1).await;
-        let mut result = Ok(());
-        for block in blocks {
-            if result.is_ok() {
-                result = self.sort_out_one(io, block, round).await;
+        let sorting = async {
+            for block in blocks {
+                self.sort_out_one(io, block, round).await?;
             }
-        }
-        self.store.turn.give(1);
-        result
+            Ok(())
+        };
+        self.store.turn.alone(sorting).await
     }
 
     async fn sort_out_one(&self, io: &Io, block: Block, round: &mut Round) -> Result<(), BioError> {
@@ -375,16 +372,15 @@ impl Dedup {
         });
         let returned = io.all(writes.collect(), WIDTH).await;
         returned.into_iter().try_for_each(|returned| returned.result.map(drop))?;
-        self.store.turn.take(1).await;
-        let mut result = Ok(());
-        for (there, one) in fresh {
-            if result.is_ok() {
-                result = self.store.change(io, one.logical, Some((*there, one.fingerprint))).await;
+        let changes = async {
+            for (there, one) in fresh {
+                let changed = self.store.change(io, one.logical, Some((*there, one.fingerprint))).await;
                 more(&self.counts.fresh);
+                changed?;
             }
-        }
-        self.store.turn.give(1);
-        result
+            Ok(())
+        };
+        self.store.turn.alone(changes).await
     }
 
     /// Blocks that were given out are mapped, or free again.

@@ -10,9 +10,8 @@ mod open;
 use std::cell::{Cell, RefCell};
 
 use esker_block::{BioError, Latch};
-use esker_layer_kit::{GroupCommit, Io};
+use esker_layer_kit::{GroupCommit, Io, Turn};
 use esker_rt::Rt;
-use esker_rt::sync::Credits;
 
 pub use open::OpenError;
 
@@ -99,7 +98,7 @@ pub struct Store {
     rt: Rt,
     set: u128,
     pub(crate) cache: Cache,
-    pub(crate) turn: Credits,
+    pub(crate) turn: Turn,
     commits: GroupCommit,
     log: RefCell<Log>,
     pub(crate) space: RefCell<Space>,
@@ -115,7 +114,7 @@ impl Store {
             rt: rt.clone(),
             cache: Cache::new(config.layout, superblock.set, config.pages_max, config.transfer_max),
             set: superblock.set,
-            turn: Credits::new(1),
+            turn: Turn::default(),
             commits: GroupCommit::default(),
             log: RefCell::new(Log { epoch: superblock.epoch, ..Log::default() }),
             space: RefCell::default(),

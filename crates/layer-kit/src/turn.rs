@@ -1,15 +1,19 @@
 //! Exclusion of tasks: one at a time has the turn, and it leaves with its guard.
 
-use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
-use esker_rt::sync::Notify;
+use esker_rt::sync::{Credits, Notify};
 
-/// Lets one task at a time in.
-#[derive(Default)]
+/// Lets one task at a time in, in the order in which they came.
 pub struct Turn {
-    taken: Cell<bool>,
+    free: Credits,
     left: Notify,
+}
+
+impl Default for Turn {
+    fn default() -> Turn {
+        Turn { free: Credits::new(1), left: Notify::default() }
+    }
 }
 
 /// The turn, until it is dropped.
@@ -19,14 +23,13 @@ pub struct Taken<'a>(&'a Turn);
 impl Turn {
     /// Waits for the turn.
     pub async fn take(&self) -> Taken<'_> {
-        self.idle().await;
-        self.taken.set(true);
+        self.free.take(1).await;
         Taken(self)
     }
 
     /// Takes the turn if no task has it.
     pub fn try_take(&self) -> Option<Taken<'_>> {
-        (!self.taken.replace(true)).then(|| Taken(self))
+        self.free.try_take(1).then(|| Taken(self))
     }
 
     /// Does `work` under the turn. Work that is dropped before its end keeps the turn for good, because what it leaves
@@ -40,7 +43,7 @@ impl Turn {
 
     /// Waits until no task has the turn, and leaves it to others.
     pub async fn idle(&self) {
-        self.left.wait_until(|| !self.taken.get()).await;
+        self.left.wait_until(|| !self.is_taken()).await;
     }
 
     /// Waits until the task that has the turn leaves.
@@ -50,19 +53,20 @@ impl Turn {
 
     /// Whether a task has the turn.
     pub fn is_taken(&self) -> bool {
-        self.taken.get()
+        self.free.free() == 0
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.0.taken.set(false);
+        self.0.free.give(1);
         self.0.left.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::rc::Rc;
 
     use esker_base::Nanos;

@@ -8,6 +8,7 @@ use crate::AWAY;
 use crate::format::{Content, Record, place};
 use crate::log::Fate;
 use crate::run::{METADATA, Offload, add};
+use crate::superblock::Superblock;
 
 /// What became of a change that was to go into the log.
 pub(crate) enum Appended {
@@ -93,23 +94,25 @@ impl Offload {
     /// epoch makes certain that no restart finds them, before what they said is done at home. Nothing is off-loaded
     /// from then on.
     async fn stop(&self, io: &Io) -> Result<(), BioError> {
-        self.fence_turn.take(1).await;
-        let mut result = self.latch.check();
-        let is_first = self.stopped.borrow().is_none();
-        if result.is_ok() && is_first {
-            self.ended.wait_until(|| self.log.borrow().under_way() == 0).await;
-            self.log.borrow_mut().give_up_rest();
-            let next = self.log.borrow().next();
-            result = self
-                .store_superblock(io, |superblock| (superblock.epoch, superblock.since) = (superblock.epoch + 1, next))
-                .await;
-            let why = "off-loading has ended, since the log could not be written".to_string();
-            self.rt.log(Level::Error, format_args!("{}: {why}", self.config.name));
-            *self.stopped.borrow_mut() = Some(why);
-            self.background.wake();
+        self.fence_turn.alone(self.stop_in_turn(io)).await
+    }
+
+    async fn stop_in_turn(&self, io: &Io) -> Result<(), BioError> {
+        self.latch.check()?;
+        if self.stopped.borrow().is_some() {
+            return Ok(());
         }
-        self.fence_turn.give(1);
-        result
+        self.ended.wait_until(|| self.log.borrow().under_way() == 0).await;
+        self.log.borrow_mut().give_up_rest();
+        let next = self.log.borrow().next();
+        let begin_epoch =
+            |superblock: &mut Superblock| (superblock.epoch, superblock.since) = (superblock.epoch + 1, next);
+        let stored = self.store_superblock(io, begin_epoch).await;
+        let why = "off-loading has ended, since the log could not be written".to_string();
+        self.rt.log(Level::Error, format_args!("{}: {why}", self.config.name));
+        *self.stopped.borrow_mut() = Some(why);
+        self.background.wake();
+        stored
     }
 }
 

@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, KindError, Latch};
 use esker_framing::SuperblockError;
-use esker_layer_kit::{Background, GroupCommit, Io, media};
-use esker_rt::sync::{Credits, Notify};
+use esker_layer_kit::{Background, GroupCommit, Io, Turn, media};
+use esker_rt::sync::Notify;
 
 use crate::format::{AREA_START, Record};
 use crate::log::{Log, enter};
@@ -63,9 +63,9 @@ impl Offload {
             away: GroupCommit::new(superblock.durable),
             home: GroupCommit::default(),
             superblock: RefCell::new(superblock),
-            superblock_turn: Credits::new(1),
-            reclaim_turn: Credits::new(1),
-            fence_turn: Credits::new(1),
+            superblock_turn: Turn::default(),
+            reclaim_turn: Turn::default(),
+            fence_turn: Turn::default(),
             ended: Notify::default(),
             emptying: Cell::new(false),
             stopped: RefCell::default(),

@@ -10,10 +10,10 @@ use esker_block::{
 };
 use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Mover, Settings};
-use esker_layer_kit::{Background, GroupCommit, Io};
+use esker_layer_kit::{Background, GroupCommit, Io, Turn};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Credits, Notify};
+use esker_rt::sync::Notify;
 
 use crate::append::Appended;
 use crate::format::place;
@@ -31,14 +31,14 @@ pub struct Offload {
     pub(crate) pool: Pool,
     /// The last superblock that is durable.
     pub(crate) superblock: RefCell<Superblock>,
-    pub(crate) superblock_turn: Credits,
+    pub(crate) superblock_turn: Turn,
     pub(crate) log: RefCell<Log>,
     pub(crate) map: RefCell<Map>,
     pub(crate) locks: Rc<RangeLocks>,
     /// Brings bytes home, without claims.
     pub(crate) mover: Mover,
-    pub(crate) reclaim_turn: Credits,
-    pub(crate) fence_turn: Credits,
+    pub(crate) reclaim_turn: Turn,
+    pub(crate) fence_turn: Turn,
     /// Numbers of records, up to the one below which all are durable.
     pub(crate) away: GroupCommit,
     /// Counts changes at home that have been answered.
@@ -282,7 +282,10 @@ impl Offload {
 
     /// Changes the superblock and makes it durable.
     pub async fn store_superblock(&self, io: &Io, change: impl FnOnce(&mut Superblock)) -> Result<(), BioError> {
-        self.superblock_turn.take(1).await;
+        self.superblock_turn.alone(self.store_superblock_in_turn(io, change)).await
+    }
+
+    async fn store_superblock_in_turn(&self, io: &Io, change: impl FnOnce(&mut Superblock)) -> Result<(), BioError> {
         let mut superblock = self.superblock.borrow().clone();
         change(&mut superblock);
         superblock.sequence += 1;
@@ -293,7 +296,6 @@ impl Offload {
             Ok(_) => *self.superblock.borrow_mut() = superblock,
             Err(error) => self.latch("the superblock of the log cannot be written", error),
         }
-        self.superblock_turn.give(1);
         done.result.map(drop)
     }
 

@@ -81,10 +81,7 @@ impl Offload {
     /// Frees the oldest records; only those that hold nothing of worth, unless home may be used. Whether there were
     /// any.
     pub async fn reclaim(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {
-        self.reclaim_turn.take(1).await;
-        let result = self.reclaim_in_turn(io, may_use_home).await;
-        self.reclaim_turn.give(1);
-        result
+        self.reclaim_turn.alone(self.reclaim_in_turn(io, may_use_home)).await
     }
 
     async fn reclaim_in_turn(&self, io: &Io, may_use_home: bool) -> Result<bool, BioError> {

@@ -9,9 +9,8 @@ use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, Reply, Stat, Step, Tag, Trouble};
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
 use esker_layer_kit::split::{pieces, redirect};
-use esker_layer_kit::{Background, Io, media};
+use esker_layer_kit::{Background, Io, Turn, media};
 use esker_rt::mem::Pool;
-use esker_rt::sync::Credits;
 use esker_rt::{Level, Rt};
 
 use crate::table::{Table, WORD};
@@ -38,7 +37,7 @@ pub struct Shepherd {
     table: RefCell<Table>,
     kept: Rc<dyn Region>,
     /// One block is moved at a time.
-    turn: Credits,
+    turn: Turn,
     locks: RangeLocks,
     pub(crate) to_refresh: RefCell<VecDeque<ByteRange>>,
     pub(crate) refreshes: Background,
@@ -87,7 +86,7 @@ impl Shepherd {
         Ok(Shepherd {
             table: RefCell::new(table),
             kept,
-            turn: Credits::new(1),
+            turn: Turn::default(),
             locks: RangeLocks::default(),
             to_refresh: RefCell::default(),
             refreshes: Background::default(),
@@ -264,10 +263,7 @@ impl Shepherd {
 
     /// The block is durable on its spare before the table says so, and the table before anybody is led there.
     async fn move_block(&self, io: &Io, head: &mut RequestHead, part: ByteRange) -> Result<(), BioError> {
-        self.turn.take(1).await;
-        let result = self.move_in_turn(io, head, part).await;
-        self.turn.give(1);
-        result
+        self.turn.alone(self.move_in_turn(io, head, part)).await
     }
 
     async fn move_in_turn(&self, io: &Io, head: &mut RequestHead, part: ByteRange) -> Result<(), BioError> {

@@ -105,10 +105,7 @@ impl Store {
         if self.latch.is_set() {
             return Ok(());
         }
-        self.turn.take(1).await;
-        let result = self.checkpoint(io).await;
-        self.turn.give(1);
-        result
+        self.turn.alone(self.checkpoint(io)).await
     }
 
     fn latching(&self, result: Result<(), BioError>) -> Result<(), BioError> {

@@ -6,13 +6,13 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::Limits;
-use esker_rt::sync::Credits;
 
 use super::directory::{DIRECTORY_SIZE, Directory, Entry, REGIONS_MAX};
 use super::header::{GRAIN_MIN, HEADER_SLOT, grain_for, grains_max};
 use super::pair::{Layout, Pair, place};
 use super::{NAME_MAX, Region, RegionError, RegionFuture, Regions, Usage};
 use crate::io::Io;
+use crate::turn::Turn;
 
 /// Bytes that the directory takes.
 const DIRECTORY_PLACE: u64 = 2 * HEADER_SLOT + 2 * DIRECTORY_SIZE;
@@ -30,7 +30,7 @@ struct Inner {
     block: u32,
     transfer_max: u32,
     /// Waited for before anything of the directory changes.
-    turn: Credits,
+    turn: Turn,
     store: Rc<Pair>,
     directory: RefCell<Directory>,
     live: RefCell<BTreeMap<String, Rc<Pair>>>,
@@ -62,7 +62,7 @@ impl Area {
             unit,
             block: limits.block,
             transfer_max: limits.transfer_max,
-            turn: Credits::new(1),
+            turn: Turn::default(),
             store: Rc::new(store),
             directory: RefCell::new(directory),
             live: RefCell::default(),
@@ -201,9 +201,7 @@ impl Regions for Area {
     fn malloc(&self, io: &Io, name: &str, size: u64) -> RegionFuture<Rc<dyn Region>> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
         Box::pin(async move {
-            inner.turn.take(1).await;
-            let made = inner.malloc(&io, &name, size).await;
-            inner.turn.give(1);
+            let made = inner.turn.alone(inner.malloc(&io, &name, size)).await;
             made.map(|pair| pair as Rc<dyn Region>)
         })
     }
@@ -211,21 +209,14 @@ impl Regions for Area {
     fn restore(&self, io: &Io, name: &str) -> RegionFuture<Option<Rc<dyn Region>>> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
         Box::pin(async move {
-            inner.turn.take(1).await;
-            let found = inner.restore(&io, &name).await;
-            inner.turn.give(1);
+            let found = inner.turn.alone(inner.restore(&io, &name)).await;
             found.map(|found| found.map(|pair| pair as Rc<dyn Region>))
         })
     }
 
     fn free(&self, io: &Io, name: &str) -> RegionFuture<()> {
         let (inner, io, name) = (self.0.clone(), io.clone(), name.to_string());
-        Box::pin(async move {
-            inner.turn.take(1).await;
-            let freed = inner.free(&io, &name).await;
-            inner.turn.give(1);
-            freed
-        })
+        Box::pin(async move { inner.turn.alone(inner.free(&io, &name)).await })
     }
 
     fn usage(&self) -> Usage {

@@ -9,11 +9,11 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::{BioError, Buf};
 use esker_framing::{Newest, SuperblockError, newest, seal, slot, unseal};
-use esker_rt::sync::Credits;
 
 use super::header::{HEADER_SLOT, Header};
 use super::{Region, RegionError, RegionFuture};
 use crate::io::Io;
+use crate::turn::Turn;
 
 /// Bytes of one write of an image, at most.
 const WRITE_MAX: usize = 1 << 20;
@@ -80,7 +80,7 @@ pub(super) struct Pair {
     layout: Layout,
     state: RefCell<State>,
     /// One commit at a time.
-    turn: Credits,
+    turn: Turn,
 }
 
 /// What a commit writes: pieces of an image with their offsets in it, then the header.
@@ -105,7 +105,7 @@ impl Pair {
             committed: 0,
             latched: None,
         };
-        Pair { name: name.to_string(), layout, state: RefCell::new(state), turn: Credits::new(1) }
+        Pair { name: name.to_string(), layout, state: RefCell::new(state), turn: Turn::default() }
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -203,10 +203,7 @@ impl Pair {
 
     async fn commit_now(&self, io: &Io) -> Result<(), RegionError> {
         let wanted = self.state.borrow().changes;
-        self.turn.take(1).await;
-        let result = self.commit_in_turn(io, wanted).await;
-        self.turn.give(1);
-        result
+        self.turn.alone(self.commit_in_turn(io, wanted)).await
     }
 
     async fn commit_in_turn(&self, io: &Io, wanted: u64) -> Result<(), RegionError> {
