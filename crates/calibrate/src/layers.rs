@@ -40,14 +40,27 @@ pub(crate) fn all() -> (Vec<LayerBench>, Vec<Skipped>) {
     for kind in esker_kinds::ALL.iter().copied().filter(|kind| matches!(kind.build, Build::Layer(_))) {
         match copies(kind) {
             Ok(copies) => benches.push(LayerBench { kind, copies, costs: Default::default() }),
-            Err(why) => skipped.push(Skipped { name: kind.name.to_string(), why }),
+            Err(why) => skipped.push(Skipped { name: kind.name.to_string(), why: why.to_string() }),
         }
     }
     (benches, skipped)
 }
 
+/// Why a layer is not measured.
+#[derive(Debug, thiserror::Error)]
+enum UnfitLayer {
+    #[error("needs the outside world ({0})")]
+    Outside(&'static str),
+    #[error("needs the parameter {0}")]
+    Parameter(&'static str),
+    #[error("exists only in the real world")]
+    RealOnly,
+    #[error("no stack could be built with its defaults")]
+    Unbuilt,
+}
+
 /// How many copies of a layer can stand on each other; not even one, and why.
-fn copies(kind: &'static Kind) -> Result<usize, String> {
+fn copies(kind: &'static Kind) -> Result<usize, UnfitLayer> {
     let given = given(kind);
     let missing = kind
         .params
@@ -55,10 +68,10 @@ fn copies(kind: &'static Kind) -> Result<usize, String> {
         .find(|param| param.default.is_none() && !param.optional && !given.iter().any(|(name, _)| *name == param.name));
     match missing {
         Some(param) if matches!(param.ty, ParamType::Text | ParamType::Secret) => {
-            return Err(format!("needs the outside world ({})", param.name));
+            return Err(UnfitLayer::Outside(param.name));
         }
-        Some(param) => return Err(format!("needs the parameter {}", param.name)),
-        None if kind.worlds == Worlds::RealOnly => return Err("exists only in the real world".to_string()),
+        Some(param) => return Err(UnfitLayer::Parameter(param.name)),
+        None if kind.worlds == Worlds::RealOnly => return Err(UnfitLayer::RealOnly),
         None => {}
     }
     let stands = |copies: &usize| {
@@ -67,7 +80,7 @@ fn copies(kind: &'static Kind) -> Result<usize, String> {
         is_sound && Bench::new(spec.devices, 1).is_ok()
     };
     let most = if kind.lowers == Arity::One { COPIES } else { 1 };
-    [most, 1].into_iter().find(stands).ok_or_else(|| "no stack could be built with its defaults".to_string())
+    [most, 1].into_iter().find(stands).ok_or(UnfitLayer::Unbuilt)
 }
 
 fn given(kind: &Kind) -> &'static [(&'static str, &'static str)] {

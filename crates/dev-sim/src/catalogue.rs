@@ -145,24 +145,55 @@ pub fn all() -> Vec<Entry> {
     FILES.iter().flat_map(|(file, text)| read(text).unwrap_or_else(|error| panic!("{file}: {error}"))).collect()
 }
 
+/// What is wrong with the text of a catalogue file.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum CatalogueError {
+    /// It is no TOML.
+    #[error(transparent)]
+    Text(#[from] toml::de::Error),
+    /// A device is something else than a table.
+    #[error("{device}: expected a table for a device")]
+    NoTable { device: String },
+    /// A device lacks one of its words.
+    #[error("{device}: expected {key} = \"text\"")]
+    NoWord { device: String, key: &'static str },
+    /// A device lacks its year.
+    #[error("{device}: expected year = a year")]
+    NoYear { device: String },
+    /// A device lacks its capacity.
+    #[error("{device}: expected capacity = [\"a size\", \"source\"]")]
+    NoCapacity { device: String },
+    /// A device lacks its price.
+    #[error("{device}: expected price_usd = [\"a number\", \"source\"]")]
+    NoPrice { device: String },
+    /// A number without its source.
+    #[error("{device}: {key}: expected [\"value\", \"source\"]")]
+    NoPair { device: String, key: String },
+    /// A source that the device does not list.
+    #[error("{device}: {key}: source \"{source_name}\" is neither in sources nor an estimate")]
+    NoSource { device: String, key: String, source_name: String },
+}
+
 /// Reads the text of a catalogue file.
 ///
 /// # Errors
-/// What is wrong and where, in words.
-pub fn read(text: &str) -> Result<Vec<Entry>, String> {
-    let file: Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+/// [`CatalogueError`].
+pub fn read(text: &str) -> Result<Vec<Entry>, CatalogueError> {
+    let file: Table = text.parse()?;
     let mut entries: Vec<Entry> = Vec::new();
     for (name, value) in &file {
-        let table = value.as_table().ok_or_else(|| format!("{name}: expected a table for a device"))?;
-        entries.push(entry(name, table).map_err(|error| format!("{name}: {error}"))?);
+        let table = value.as_table().ok_or_else(|| CatalogueError::NoTable { device: name.clone() })?;
+        entries.push(entry(name, table)?);
     }
     Ok(entries)
 }
 
-fn entry(name: &str, table: &Table) -> Result<Entry, String> {
-    let word = |key: &str| {
+fn entry(name: &str, table: &Table) -> Result<Entry, CatalogueError> {
+    let device = || name.to_string();
+    let word = |key: &'static str| {
         let found = table.get(key).and_then(|value| value.as_str());
-        found.map(str::to_string).ok_or_else(|| format!("expected {key} = \"text\""))
+        found.map(str::to_string).ok_or_else(|| CatalogueError::NoWord { device: device(), key })
     };
     let year = table.get("year").and_then(|value| value.as_integer()).and_then(|year| u32::try_from(year).ok());
     let empty = Table::new();
@@ -170,29 +201,31 @@ fn entry(name: &str, table: &Table) -> Result<Entry, String> {
     let mut numbers = BTreeMap::new();
     for (key, value) in table {
         if !["kind", "what", "note", "year", "sources"].contains(&key.as_str()) {
-            numbers.insert(key.clone(), number(value, sources).map_err(|error| format!("{key}: {error}"))?);
+            numbers.insert(key.clone(), number((name, key), value, sources)?);
         }
     }
-    let year = year.ok_or("expected year = a year")?;
+    let year = year.ok_or_else(|| CatalogueError::NoYear { device: device() })?;
     let (kind, what, note) = (word("kind")?, word("what")?, word("note").ok());
     let text = |param: &str| numbers.get(param).map(|number: &Number| number.text.as_str());
     let capacity = text("capacity").and_then(|text| parse_size(text).ok());
     let price_usd = text("price_usd").and_then(|text| text.parse().ok());
-    let capacity = capacity.ok_or("expected capacity = [\"a size\", \"source\"]")?;
-    let price_usd = price_usd.ok_or("expected price_usd = [\"a number\", \"source\"]")?;
+    let capacity = capacity.ok_or_else(|| CatalogueError::NoCapacity { device: device() })?;
+    let price_usd = price_usd.ok_or_else(|| CatalogueError::NoPrice { device: device() })?;
     Ok(Entry { name: name.to_string(), kind, what, note, year, numbers, capacity, price_usd })
 }
 
-/// `["value", "source"]`, where the source is a key of the device's `sources` or begins with `estimate`.
-fn number(value: &toml::Value, sources: &Table) -> Result<Number, String> {
+/// `["value", "source"]`, where the source is a key of the device's `sources` or begins with `estimate`; `place` is the
+/// device and the number's key.
+fn number(place: (&str, &str), value: &toml::Value, sources: &Table) -> Result<Number, CatalogueError> {
+    let (device, key) = (place.0.to_string(), place.1.to_string());
     let pair: Option<Vec<&str>> = value.as_array().and_then(|both| both.iter().map(|part| part.as_str()).collect());
     let Some([text, source]) = pair.as_deref() else {
-        return Err("expected [\"value\", \"source\"]".to_string());
+        return Err(CatalogueError::NoPair { device, key });
     };
     let source = match sources.get(*source).and_then(|found| found.as_str()) {
         Some(found) => found,
         None if source.starts_with(ESTIMATE) => source,
-        None => return Err(format!("source \"{source}\" is neither in sources nor an estimate")),
+        None => return Err(CatalogueError::NoSource { device, key, source_name: source.to_string() }),
     };
     Ok(Number { text: text.to_string(), source: source.to_string() })
 }
@@ -367,7 +400,8 @@ mod tests {
             ),
             ("[x", "TOML parse error"),
         ] {
-            assert!(read(text).unwrap_err().contains(words), "{text}: {}", read(text).unwrap_err());
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 

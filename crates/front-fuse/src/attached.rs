@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use crate::channel::Channel;
-use crate::errands;
+use crate::errands::{self, ErrandError};
 use crate::session::Session;
 use crate::volume::Volume;
 
@@ -94,7 +94,7 @@ pub enum AttachError {
         /// The export.
         export: String,
         /// What stands in the way.
-        why: String,
+        why: ErrandError,
     },
 }
 
@@ -149,7 +149,6 @@ impl Attached {
             let how = LoopSetup { block, read_only, partitions: setup.partitions };
             let path = errands::configure(&self.rt, &self.mount.join(&volume.name), how).await;
             let path = path.map_err(|why| AttachError::Loop { export: volume.name.clone(), why })?;
-            let path = PathBuf::from(path);
             *volume.path.borrow_mut() = Some(path.clone());
             let disk = Disk { export: volume.name.clone(), path, size: volume.size(), block, read_only };
             self.disks.borrow_mut().push(disk);
@@ -228,7 +227,7 @@ impl Attached {
         }
     }
 
-    fn note(&self, result: Result<String, String>) {
+    fn note(&self, result: Result<(), ErrandError>) {
         if let Err(error) = result {
             self.rt.log(Level::Error, format_args!("attach: {error}"));
         }

@@ -4,52 +4,93 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use esker_base::{ByteRange, Nanos};
 use esker_rt::Rt;
 use esker_sys::loop_device::{self, LoopSetup};
-use esker_sys::{IsolatedCall, run_isolated};
+use esker_sys::{IsolatedCall, error_number, run_isolated};
 use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+/// Why a device or mount could not be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    /// No loop device could be set up.
+    #[error("{source}; {}", advice(source, *block))]
+    Configure {
+        /// Bytes of its logical block.
+        block: u32,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// A loop device keeps its file.
+    #[error("{} cannot be released: {source}", device.display())]
+    Release {
+        /// The device.
+        device: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// A file system stays.
+    #[error("{} cannot be unmounted: {source}", mount.display())]
+    Unmount {
+        /// Where it is mounted.
+        mount: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// A device, or its page cache, stays as it is.
+    #[error("{}: {source}", device.display())]
+    Device {
+        /// The device.
+        device: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
+}
+
 /// Sets up a loop device over a file and returns its path.
-pub(crate) async fn configure(rt: &Rt, file: &Path, setup: LoopSetup) -> Result<String, String> {
+pub(crate) async fn configure(rt: &Rt, file: &Path, setup: LoopSetup) -> Result<PathBuf, ErrandError> {
     let LoopSetup { block, read_only, partitions } = setup;
     let words = vec![path_word(file), block.to_string(), read_only.to_string(), partitions.to_string()];
-    run(rt, configure_apart, words).await
+    let device = run(rt, configure_apart, words).await;
+    device.map(PathBuf::from).map_err(|source| ErrandError::Configure { block, source })
 }
 
 /// Lets a loop device go of its file, now or when its last user closes it. One that is not set up is fine.
-pub(crate) async fn release(rt: &Rt, device: &Path) -> Result<String, String> {
-    run(rt, |words| clear(Path::new(&words[0])).map(|()| String::new()), vec![path_word(device)]).await
+pub(crate) async fn release(rt: &Rt, device: &Path) -> Result<(), ErrandError> {
+    let apart: IsolatedCall = |words| told(loop_device::clear(Path::new(&words[0])));
+    cleared(device, run(rt, apart, vec![path_word(device)]).await.map(drop))
 }
 
 /// Gives a loop device the size that its file has now.
-pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<String, String> {
-    run(rt, |words| told(&words[1], resize_apart(words)), vec![path_word(file), path_word(device)]).await
+pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<(), ErrandError> {
+    let words = vec![path_word(file), path_word(device)];
+    of_device(device, run(rt, |words| told(resize_apart(words)), words).await)
 }
 
 /// Takes the file system away, now or when its last user leaves it.
-pub(crate) async fn unmount(rt: &Rt, mount: &Path) -> Result<String, String> {
-    run(rt, |words| unmount_now(Path::new(&words[0])).map(|()| String::new()), vec![path_word(mount)]).await
+pub(crate) async fn unmount(rt: &Rt, mount: &Path) -> Result<(), ErrandError> {
+    let apart: IsolatedCall = |words| told(detach(Path::new(&words[0])));
+    unmounted(mount, run(rt, apart, vec![path_word(mount)]).await.map(drop))
 }
 
 /// Writes down what the page cache of a device holds back.
-pub(crate) async fn write_back(rt: &Rt, device: &Path) -> Result<String, String> {
-    run(rt, |words| told(&words[0], File::open(&words[0]).and_then(|file| file.sync_all())), vec![path_word(device)])
-        .await
+pub(crate) async fn write_back(rt: &Rt, device: &Path) -> Result<(), ErrandError> {
+    let apart: IsolatedCall = |words| told(File::open(&words[0]).and_then(|file| file.sync_all()));
+    of_device(device, run(rt, apart, vec![path_word(device)]).await)
 }
 
 /// Forgets what the page cache of a device holds of these ranges.
-pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Result<String, String> {
+pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Result<(), ErrandError> {
     let numbers = ranges.iter().flat_map(|range| [range.start().to_string(), range.len().to_string()]);
     let words = std::iter::once(path_word(device)).chain(numbers).collect();
-    run(rt, |words| told(&words[0], forget_apart(words)), words).await
+    of_device(device, run(rt, |words| told(forget_apart(words)), words).await)
 }
 
-async fn run(rt: &Rt, errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
+async fn run(rt: &Rt, errand: IsolatedCall, words: Vec<String>) -> io::Result<String> {
     rt.worker(Nanos::ZERO, move || run_isolated(errand, words)).await
 }
 
@@ -58,17 +99,20 @@ fn path_word(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn told(what: &str, result: io::Result<()>) -> Result<String, String> {
-    result.map(|()| String::new()).map_err(|error| format!("{what}: {error}"))
+/// A result that may leave an errand.
+fn told(result: io::Result<()>) -> Result<String, i32> {
+    result.map(|()| String::new()).map_err(|error| error_number(&error))
 }
 
-fn configure_apart(words: &[String]) -> Result<String, String> {
-    let block = words[1].parse().map_err(|_| format!("{:?} is no block", words[1]))?;
+fn of_device(device: &Path, result: io::Result<String>) -> Result<(), ErrandError> {
+    result.map(drop).map_err(|source| ErrandError::Device { device: device.to_path_buf(), source })
+}
+
+fn configure_apart(words: &[String]) -> Result<String, i32> {
+    let block = words[1].parse().expect("a number that was just written");
     let setup = LoopSetup { block, read_only: words[2] == "true", partitions: words[3] == "true" };
-    match loop_device::configure(Path::new(&words[0]), setup) {
-        Ok(device) => Ok(path_word(&device)),
-        Err(error) => Err(format!("{error}; {}", advice(&error, block))),
-    }
+    let device = loop_device::configure(Path::new(&words[0]), setup);
+    device.map(|device| path_word(&device)).map_err(|error| error_number(&error))
 }
 
 fn advice(error: &io::Error, block: u32) -> String {
@@ -86,25 +130,37 @@ fn advice(error: &io::Error, block: u32) -> String {
     }
 }
 
-/// Lets a loop device go. For errands, and for tools that clean up behind a process that died.
-pub(crate) fn clear(device: &Path) -> Result<(), String> {
-    match loop_device::clear(device) {
-        Err(error) if error.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => {
-            Err(format!("{} cannot be released: {error}", device.display()))
+/// Lets a loop device go, for tools that clean up behind a process that died.
+pub(crate) fn clear(device: &Path) -> Result<(), ErrandError> {
+    cleared(device, loop_device::clear(device))
+}
+
+fn cleared(device: &Path, result: io::Result<()>) -> Result<(), ErrandError> {
+    match result {
+        Err(source) if source.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => {
+            Err(ErrandError::Release { device: device.to_path_buf(), source })
         }
         _ => Ok(()),
     }
 }
 
 /// Unmounts, or takes the mount out of the tree where a program still uses it. No mount is fine.
-pub(crate) fn unmount_now(mount: &Path) -> Result<(), String> {
+pub(crate) fn unmount_now(mount: &Path) -> Result<(), ErrandError> {
+    unmounted(mount, detach(mount))
+}
+
+fn unmounted(mount: &Path, result: io::Result<()>) -> Result<(), ErrandError> {
+    result.map_err(|source| ErrandError::Unmount { mount: mount.to_path_buf(), source })
+}
+
+fn detach(mount: &Path) -> io::Result<()> {
     let result = match rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW) {
         Err(Errno::BUSY) => rustix::mount::unmount(mount, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH),
         other => other,
     };
     match result {
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(error) => Err(format!("{} cannot be unmounted: {error}", mount.display())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -121,4 +177,35 @@ fn forget_apart(words: &[String]) -> io::Result<()> {
         rustix::fs::fadvise(&device, start, std::num::NonZero::new(len), Advice::DontNeed)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_failed_why_and_what_helps() {
+        let kernel = |errno: Errno| io::Error::from(errno);
+        let (device, mount) = (PathBuf::from("/dev/loop7"), PathBuf::from("/run/m"));
+        let told = [
+            ErrandError::Configure { block: 8192, source: kernel(Errno::INVAL) },
+            ErrandError::Release { device: device.clone(), source: kernel(Errno::BUSY) },
+            ErrandError::Unmount { mount, source: kernel(Errno::PERM) },
+            ErrandError::Device { device, source: kernel(Errno::IO) },
+        ];
+        let expected = [
+            "Invalid argument (os error 22); this kernel takes no logical block of 8192 bytes; put an `align` layer on \
+             top of the export",
+            "/dev/loop7 cannot be released: Device or resource busy (os error 16)",
+            "/run/m cannot be unmounted: Operation not permitted (os error 1)",
+            "/dev/loop7: Input/output error (os error 5)",
+        ];
+        assert_eq!(told.map(|error| error.to_string()), expected);
+    }
+
+    #[test]
+    fn a_device_that_is_not_set_up_and_a_mount_that_is_gone_are_fine() {
+        assert!(cleared(Path::new("/dev/loop7"), Err(Errno::NXIO.into())).is_ok());
+        assert!(unmount_now(Path::new("/no/such/mount")).is_ok());
+    }
 }

@@ -26,6 +26,7 @@ mod users;
 mod volume;
 
 pub use attached::{AttachError, Attached, Disk, Export, Setup};
+pub use errands::ErrandError;
 pub use registry::{Registry, RegistryError};
 pub use users::users_of;
 

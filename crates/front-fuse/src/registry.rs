@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::attached::Disk;
-use crate::errands;
+use crate::errands::{self, ErrandError};
 use crate::users::Machine;
 
 const LOCK: &str = "lock";
@@ -65,7 +65,7 @@ pub enum RegistryError {
         /// The attachment.
         name: String,
         /// What stands in the way.
-        why: String,
+        why: ErrandError,
     },
 }
 

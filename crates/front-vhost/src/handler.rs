@@ -84,13 +84,13 @@ pub(crate) type Answer = std::result::Result<u64, RingError>;
 ///
 /// # Errors
 /// What the monitor did wrong.
-pub(crate) fn serve(socket: OwnedFd, handler: Handler) -> std::result::Result<(), String> {
+pub(crate) fn serve(socket: OwnedFd, handler: Handler) -> Result<()> {
     let mut link = BackendReqHandler::from_stream(UnixStream::from(socket), Arc::new(Mutex::new(handler)));
     loop {
         match link.handle_request() {
             Ok(()) => {}
             Err(Error::Disconnected | Error::SocketBroken(_)) => return Ok(()),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error),
         }
     }
 }

@@ -10,15 +10,29 @@ use crate::inflight::Area;
 use crate::mailbox::{Letter, mailbox};
 use crate::ring::Ring;
 
+/// Why a monitor is dropped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionError {
+    /// No ring, thread or socket for it.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+    /// It broke the protocol.
+    #[error(transparent)]
+    Protocol(#[from] vhost::vhost_user::Error),
+    /// It took memory away that requests use.
+    #[error("it has shortened a memory file that is in use")]
+    Shortened,
+}
+
 /// Serves one monitor until it goes away; requests under way are finished first.
 ///
 /// # Errors
 /// What the monitor did wrong, or why there is no thread for it.
-pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
+pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), SessionError> {
     let rt = disk.rt.clone();
-    let kernel = rt.kernel().map_err(|error| error.to_string())?;
+    let kernel = rt.kernel()?;
     let rings: Vec<Rc<Ring>> = (0..disk.config.queues_max).map(|index| Ring::new(&disk, index)).collect();
-    let loss = Loss::new(&socket).map_err(|error| error.to_string())?;
+    let loss = Loss::new(&socket)?;
     for ring in &rings {
         let loss = loss.clone();
         ring.on_loss(Rc::new(move || loss.disconnect()));
@@ -42,8 +56,8 @@ pub(crate) async fn run(disk: Rc<Disk>, socket: OwnedFd) -> Result<(), String> {
         ring.stop().await;
         ring.end();
     }
-    let end = thread.await.map_err(|error| error.to_string())?;
-    if loss.is_told.get() { Err("it has shortened a memory file that is in use".to_string()) } else { end }
+    let end = thread.await?;
+    if loss.is_told.get() { Err(SessionError::Shortened) } else { Ok(end?) }
 }
 
 /// Memory of the guest that is gone: its monitor is disconnected.

@@ -30,8 +30,11 @@ const LEGEND_HEIGHT: i32 = 34;
 #[error("the figure {title:?} cannot be drawn: {why}")]
 pub struct PlotError {
     title: String,
-    why: String,
+    why: DrawError,
 }
+
+/// Why the drawing library refused.
+type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,7 +130,7 @@ macro_rules! draw_marks {
     };
     ($shape:ident: $area:expr, $at:expr, $points:expr) => {
         for point in $points {
-            $area.draw(&$shape::new(point, MARK, colour($at).stroke_width(2).filled())).map_err(|e| e.to_string())?;
+            $area.draw(&$shape::new(point, MARK, colour($at).stroke_width(2).filled()))?;
         }
     };
 }
@@ -152,9 +155,9 @@ impl Figure {
         Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", SIZE.0, SIZE.1))
     }
 
-    fn draw_on(&self, svg: &mut String) -> Result<(), String> {
+    fn draw_on(&self, svg: &mut String) -> Result<(), DrawError> {
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-        area.fill(&WHITE).map_err(|e| e.to_string())?;
+        area.fill(&WHITE)?;
         let (x, y) = (self.range(&self.x, |point| point.0), self.range(&self.y, |point| point.1));
         match (self.x.logarithmic, self.y.logarithmic) {
             (false, false) => self.draw(&area, x, y),
@@ -162,7 +165,7 @@ impl Figure {
             (true, false) => self.draw(&area, x.log_scale(), y),
             (true, true) => self.draw(&area, x.log_scale(), y.log_scale()),
         }?;
-        area.present().map_err(|e| e.to_string())
+        area.present()
     }
 
     /// The range of all values on an axis: from 0, or with some room on both sides of a logarithmic one.
@@ -182,7 +185,7 @@ impl Figure {
         series.points.iter().copied().filter(move |point| fits(&self.x, point.0) && fits(&self.y, point.1))
     }
 
-    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), String>
+    fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), DrawError>
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
@@ -194,8 +197,7 @@ impl Figure {
             .margin_top(0)
             .x_label_area_size(56)
             .y_label_area_size(72)
-            .build_cartesian_2d(x, y)
-            .map_err(|e| e.to_string())?;
+            .build_cartesian_2d(x, y)?;
         self.mesh(&mut chart)?;
         let (help, shown): (Vec<_>, Vec<_>) = self.series.iter().enumerate().partition(|(_, one)| one.style.is_help());
         for (at, series) in help.into_iter().chain(shown) {
@@ -211,7 +213,7 @@ impl Figure {
         Ok(())
     }
 
-    fn mesh<X, Y>(&self, chart: &mut Chart<'_, '_, X, Y>) -> Result<(), String>
+    fn mesh<X, Y>(&self, chart: &mut Chart<'_, '_, X, Y>) -> Result<(), DrawError>
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -229,19 +231,18 @@ impl Figure {
             .x_label_formatter(&tick)
             .y_label_formatter(&tick)
             .draw()
-            .map_err(|e| e.to_string())
     }
 
     /// The names of the series with their marks, in a strip above the chart, where they hide nothing. Returns what is
     /// left.
-    fn legend<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, String> {
+    fn legend<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, DrawError> {
         let (strip, rest) = area.split_vertically(LEGEND_HEIGHT);
         let mut x = 76;
         for (at, series) in self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
             let middle = LEGEND_HEIGHT / 2;
             draw_marks!(strip, at, [(x, middle)]);
             let style = TextStyle::from(("sans-serif", FONT).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-            strip.draw(&Text::new(series.name.as_str(), (x + 12, middle), style)).map_err(|e| e.to_string())?;
+            strip.draw(&Text::new(series.name.as_str(), (x + 12, middle), style))?;
             x += 44 + series.name.chars().count() as i32 * FONT * 11 / 20;
         }
         Ok(rest)
@@ -249,7 +250,7 @@ impl Figure {
 }
 
 /// The line through the points of series number `at`, if its style has one.
-fn join<X, Y>(chart: &mut Chart<'_, '_, X, Y>, style: Style, at: usize, points: &[(f64, f64)]) -> Result<(), String>
+fn join<X, Y>(chart: &mut Chart<'_, '_, X, Y>, style: Style, at: usize, points: &[(f64, f64)]) -> Result<(), DrawError>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
@@ -261,7 +262,7 @@ where
         Style::Dashed => chart.draw_series(DashedLineSeries::new(points, 6, 5, BLACK.mix(0.6).stroke_width(1))),
         Style::Marks => return Ok(()),
     };
-    drawn.map(drop).map_err(|e| e.to_string())
+    drawn.map(drop)
 }
 
 /// A number without needless digits; from 10,000 on in thousands (k), millions (M) and so on.

@@ -8,10 +8,10 @@
 use std::io;
 use std::thread;
 
-/// What is to be done, with texts in and a text out, so that no descriptor can cross over: an `IsolatedCall` must use
-/// none but those that it opens (and the standard ones). It must not wake tasks of a world: that takes a descriptor
-/// too.
-pub type IsolatedCall = fn(&[String]) -> Result<String, String>;
+/// What is to be done, with texts in and a text or an error number out, so that no descriptor can cross over: an
+/// `IsolatedCall` must use none but those that it opens (and the standard ones). It must not wake tasks of a world:
+/// that takes a descriptor too.
+pub type IsolatedCall = fn(&[String]) -> Result<String, i32>;
 
 /// The first descriptor that is not a standard one.
 const FIRST_OWN: libc::c_uint = 3;
@@ -26,9 +26,14 @@ pub unsafe trait NoDescriptors: Send + 'static {}
 /// Runs an errand and waits for it. Blocking: call it on a worker.
 ///
 /// # Errors
-/// What the errand says, or why its thread could not be made or set apart.
-pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> Result<String, String> {
-    in_own_table(move || errand(&words)).map_err(|error| error.to_string())?
+/// The errand's error number, or why its thread could not be made or set apart.
+pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> io::Result<String> {
+    in_own_table(move || errand(&words))?.map_err(io::Error::from_raw_os_error)
+}
+
+/// The number of an error, which may leave an errand; that of any failure for one that has none.
+pub fn error_number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
 }
 
 /// Runs work that calls on descriptors as a program with a single thread does: in a table of its own, the kernel need
@@ -55,7 +60,7 @@ fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) ->
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
     // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an
-    // `IsolatedCall` is a plain function that is given texts and gives one back; other work is one too, and is given
+    // `IsolatedCall` is a plain function that is given texts and gives one or a number back; other work is one too, and is given
     // what says that it has none.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
@@ -74,18 +79,18 @@ mod tests {
         let ours = std::fs::File::open("/proc/self/status").unwrap();
         let open = |words: &[String]| match std::fs::read_link(format!("/proc/thread-self/fd/{}", words[0])) {
             Ok(path) => Ok(path.display().to_string()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error_number(&error)),
         };
         let words = vec![ours.as_raw_fd().to_string()];
-        let seen = run_isolated(open, words.clone()).unwrap_err();
+        let seen = run_isolated(open, words.clone()).unwrap_err().to_string();
         assert!(seen.contains("No such file"), "{seen}");
         assert!(open(&words).unwrap().ends_with("/status"), "our own is still open");
     }
 
     #[test]
     fn an_errand_brings_its_answer_and_a_panic_is_told() {
-        assert_eq!(run_isolated(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]), Ok("a+b".to_string()));
-        assert!(run_isolated(|_| panic!("on purpose"), Vec::new()).unwrap_err().contains("panicked"));
+        assert_eq!(run_isolated(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]).unwrap(), "a+b");
+        assert!(run_isolated(|_| panic!("on purpose"), Vec::new()).unwrap_err().to_string().contains("panicked"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub mod loop_device;
 pub mod process;
 pub mod secrecy;
 
-pub use apart::{IsolatedCall, NoDescriptors, run_isolated, work_apart};
+pub use apart::{IsolatedCall, NoDescriptors, error_number, run_isolated, work_apart};
 pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};
 pub use file_map::FileMap;

@@ -14,6 +14,7 @@
 
 pub mod calibration;
 mod clock;
+mod flaw;
 mod generator;
 mod permutation;
 mod places;
@@ -21,6 +22,7 @@ pub mod profile;
 mod zipf;
 
 pub use calibration::{Calibration, calibrate};
+pub use flaw::ProfileFlaw;
 pub use generator::Generator;
 pub use profile::{Profile, ProfileError};
 

@@ -33,7 +33,7 @@ pub use convert::{Conversion, convert};
 pub use fault::{Ending, Fault, Reason, Report, TraceError, TracePosition};
 pub use format::Format;
 pub use format::detect::{detect, named};
-pub use format::ebt::index::{Entry, Index, IndexError, Origin};
+pub use format::ebt::index::{Entry, Index, IndexError, IndexFlaw, Origin};
 pub use input::{Input, unpacked};
 pub use merge::Merged;
 pub use reader::TraceReader;

@@ -237,7 +237,7 @@ impl Report {
     pub(crate) fn with_prediction(mut self) -> Report {
         (self.prediction, self.no_prediction) = match Prediction::of(&self) {
             Ok(prediction) => (Some(prediction), None),
-            Err(why) => (None, Some(why)),
+            Err(why) => (None, Some(why.to_string())),
         };
         self
     }

@@ -81,7 +81,7 @@ fn index_flaw(trace: &Trace, path: &str) -> Result<Option<String>, Failure> {
     let mut files = trace_files::open(path)?;
     let [(_, file)] = &mut files[..] else { return Ok(None) };
     match Index::check(file) {
-        Ok(checked) => Ok(checked.err()),
+        Ok(checked) => Ok(checked.err().map(|flaw| flaw.to_string())),
         Err(IndexError::OtherFormat) => Ok(None),
         Err(e) => Err(e.into()),
     }

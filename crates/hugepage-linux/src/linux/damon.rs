@@ -36,13 +36,32 @@ pub struct Damon {
     pub trouble: Option<String>,
 }
 
+/// Why the monitor cannot be taken.
+#[derive(Debug, thiserror::Error)]
+pub enum DamonError {
+    /// It is in use.
+    #[error("another program uses it")]
+    Taken,
+    /// The kernel has none, or hides it.
+    #[error("{}: {source}", place.display())]
+    Unread {
+        /// The file that says how many monitors there are.
+        place: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
+}
+
 /// Whether the monitor is there, and free.
-pub fn is_free() -> Result<(), String> {
+///
+/// # Errors
+/// [`DamonError`].
+pub fn is_free() -> Result<(), DamonError> {
     let place = Path::new(ADMIN).join("nr_kdamonds");
     match read(&place) {
         Ok(count) if count == "0" => Ok(()),
-        Ok(_) => Err("another program uses it".to_string()),
-        Err(error) => Err(format!("{}: {error}", place.display())),
+        Ok(_) => Err(DamonError::Taken),
+        Err(source) => Err(DamonError::Unread { place, source }),
     }
 }
 

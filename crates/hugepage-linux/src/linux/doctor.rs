@@ -27,6 +27,17 @@ pub struct Finding {
     pub says: String,
 }
 
+/// Why a trial failed.
+#[derive(Debug, thiserror::Error)]
+enum TrialError {
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error("no page is seen that is there")]
+    Unseen,
+    #[error("the call succeeds and changes nothing")]
+    Unchanged,
+}
+
 /// Tries everything on this process itself, and changes nothing that stays.
 pub fn examine() -> Vec<Finding> {
     let mut memory = vec![0u8; 3 * REGION_BYTES as usize];
@@ -62,7 +73,7 @@ fn found(what: &'static str, works: bool, says: impl Into<String>) -> Finding {
     Finding { what, works, needed: false, says: says.into() }
 }
 
-fn needed(what: &'static str, tried: Result<String, String>, without: &str) -> Finding {
+fn needed(what: &'static str, tried: Result<String, TrialError>, without: &str) -> Finding {
     let works = tried.is_ok();
     let says = tried.unwrap_or_else(|why| format!("{why}; {without}"));
     Finding { what, works, needed: true, says }
@@ -85,10 +96,10 @@ fn groups() -> Finding {
 }
 
 /// Pages in memory, and whether a huge page maps them.
-fn scan(pid: u32, start: u64) -> Result<String, String> {
-    let (pages, huge) = seen(pid, start).map_err(|error| error.to_string())?;
+fn scan(pid: u32, start: u64) -> Result<String, TrialError> {
+    let (pages, huge) = seen(pid, start)?;
     match pages {
-        0 => Err("no page is seen that is there".to_string()),
+        0 => Err(TrialError::Unseen),
         _ => Ok(format!(
             "{pages} of 512 pages seen{}",
             if huge { ", in one huge page from the first fault on" } else { "" }
@@ -105,13 +116,11 @@ fn seen(pid: u32, start: u64) -> io::Result<(u64, bool)> {
     Ok((pages, runs.iter().any(|run| run.is & page_is::HUGE != 0)))
 }
 
-fn change(pid: u32, start: u64, len: u64, advice: Advice, to_huge: bool) -> Result<String, String> {
-    let process = Process::open(pid).map_err(|error| error.to_string())?;
-    process.advise(start, len, advice).map_err(|error| error.to_string())?;
-    match seen(pid, start) {
-        Ok((_, huge)) if huge == to_huge => Ok("works, and was looked at afterwards".to_string()),
-        Ok(_) => Err("the call succeeds and changes nothing".to_string()),
-        Err(error) => Err(error.to_string()),
+fn change(pid: u32, start: u64, len: u64, advice: Advice, to_huge: bool) -> Result<String, TrialError> {
+    Process::open(pid)?.advise(start, len, advice)?;
+    match seen(pid, start)? {
+        (_, huge) if huge == to_huge => Ok("works, and was looked at afterwards".to_string()),
+        _ => Err(TrialError::Unchanged),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The source of generated records.
 
 use super::clock::Clock;
+use super::flaw::ProfileFlaw;
 use super::places::{Ask, Places};
 use super::profile::{Flow, Profile, ProfileError, check_hours};
 use crate::fault::TraceError;
@@ -54,11 +55,11 @@ impl Generator {
     /// If the profile's flows do not fit on its volumes, or its numbers make no sense.
     pub fn new(name: &str, profile: &Profile, seed: u64, hours: f64) -> Result<Generator, ProfileError> {
         let wrong = |part: String, wrong| ProfileError::Number { name: name.to_string(), part, wrong };
-        check_hours(hours).map_err(|text| wrong("length".into(), text))?;
+        check_hours(hours).map_err(|flaw| wrong("length".into(), flaw))?;
         let volumes = profile.volumes();
         let run = |(number, flow): (usize, &Flow)| {
             let running = Running::new(number, flow, &profile.numbers(&flow.volume), &volumes, seed);
-            running.map_err(|text| wrong(format!("flow {} (to {})", number + 1, flow.volume), text))
+            running.map_err(|flaw| wrong(format!("flow {} (to {})", number + 1, flow.volume), flaw))
         };
         let flows = profile.flow.iter().enumerate().map(run).collect::<Result<_, _>>()?;
         let rates: Vec<_> = profile.flow.iter().map(Flow::rates).collect();
@@ -78,7 +79,7 @@ impl Running {
         reached: &[u32],
         volumes: &[(String, u64)],
         seed: u64,
-    ) -> Result<Running, String> {
+    ) -> Result<Running, ProfileFlaw> {
         let longest = flow.sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0);
         let stream = |of: &str| Stream::named(seed, &format!("generate/flow {number}/{of}"));
         let port = |volume: &u32| {
@@ -89,7 +90,7 @@ impl Running {
             Ok(Port { volume: *volume, op: Op::Read, places, draw })
         };
         Ok(Running {
-            ports: reached.iter().map(port).collect::<Result<_, String>>()?,
+            ports: reached.iter().map(port).collect::<Result<_, ProfileFlaw>>()?,
             parts: parts(reached.iter().map(|volume| volumes[*volume as usize].1 as f64)),
             reads: flow.reads,
             sizes: flow

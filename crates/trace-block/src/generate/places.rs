@@ -6,11 +6,13 @@ mod reuse;
 mod streams;
 mod visits;
 
+use super::flaw::ProfileFlaw;
 use super::permutation::Permutation;
 use super::zipf::Zipf;
 use crate::record::Op;
 use esker_base::{Nanos, Stream};
 use grains::Grains;
+pub(super) use reuse::BLOCKS_PER_LEAF;
 use serde::Deserialize;
 
 /// Requests that continue no other begin at multiples of this.
@@ -99,15 +101,8 @@ pub enum Kind {
     },
 }
 
-/// What is wrong with a kind's numbers.
-pub(super) type Wrong = String;
-
-fn check(is_right: bool, wrong: impl FnOnce() -> String) -> Result<(), Wrong> {
-    if is_right { Ok(()) } else { Err(wrong()) }
-}
-
-fn check_part(name: &str, part: f64) -> Result<(), Wrong> {
-    check((0.0..=1.0).contains(&part), || format!("{name} is {part}; it must be a part from 0 to 1"))
+fn check_part(name: &'static str, part: f64) -> Result<(), ProfileFlaw> {
+    ProfileFlaw::Part { name, part }.unless((0.0..=1.0).contains(&part))
 }
 
 impl Kind {
@@ -119,13 +114,13 @@ impl Kind {
         longest: u64,
         layout: &mut Stream,
         draw: &mut Stream,
-    ) -> Result<Box<dyn Places>, Wrong> {
-        check(longest <= bytes, || format!("requests of {longest} bytes do not fit on a volume of {bytes}"))?;
+    ) -> Result<Box<dyn Places>, ProfileFlaw> {
+        ProfileFlaw::OverVolume { longest, bytes }.unless(longest <= bytes)?;
         Ok(match self {
             Kind::Uniform {} => Box::new(Uniform { bytes }),
             Kind::Zipf { exponent, grain } => {
                 let grains = Grains::new(bytes, *grain, longest, layout)?;
-                check((0.0..=8.0).contains(exponent), || format!("exponent is {exponent}; it must be from 0 to 8"))?;
+                ProfileFlaw::Exponent(*exponent).unless((0.0..=8.0).contains(exponent))?;
                 Box::new(ByRank { law: Zipf::new(grains.count(), *exponent), grains })
             }
             Kind::HotCold { grain, hot_space, hot_share, renew_s, renew_part } => {
@@ -140,7 +135,7 @@ impl Kind {
                 Box::new(visits::Visits::new(grains, *reach, curve, *head, *near, *next)?)
             }
             Kind::Reuse { from, space, walkers } => {
-                check(longest <= ALIGN, || format!("requests of a reuse walk are {ALIGN} bytes, not {longest}"))?;
+                ProfileFlaw::WalkSize(longest).unless(longest <= ALIGN)?;
                 Box::new(reuse::Reuse::new(bytes, *from, *space, *walkers, draw)?)
             }
         })

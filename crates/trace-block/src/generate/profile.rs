@@ -1,6 +1,7 @@
 //! Profiles: what a generated trace is to be like, as TOML.
 
 use super::clock::DAY;
+use super::flaw::ProfileFlaw;
 use super::places::Kind;
 use esker_base::units::SECTOR;
 use serde::Deserialize;
@@ -139,7 +140,7 @@ pub enum ProfileError {
         /// Which volume, flow or target.
         part: String,
         /// What is wrong.
-        wrong: String,
+        wrong: ProfileFlaw,
     },
 }
 
@@ -209,60 +210,45 @@ impl Profile {
         numbers
     }
 
-    fn check(&self) -> Result<(), (String, String)> {
-        let at = |part: String| move |wrong: String| (part, wrong);
+    fn check(&self) -> Result<(), (String, ProfileFlaw)> {
+        let at = |part: String| move |wrong: ProfileFlaw| (part, wrong);
         check_hours(self.hours).map_err(at("hours".into()))?;
         let mut names = BTreeSet::new();
         for volume in &self.volume {
             let is_new = names.insert(&volume.name) && volume.name != "*";
-            let wrong = (!is_new).then(|| "the name is taken".to_string());
-            wrong.map_or(Ok(()), Err).map_err(at(format!("volume {}", volume.name)))?;
+            ProfileFlaw::NameTaken.unless(is_new).map_err(at(format!("volume {}", volume.name)))?;
         }
         let count: u64 = self.volume.iter().map(|volume| u64::from(volume.count)).sum();
-        let is_sound = (1..=65_536).contains(&count);
-        is_sound
-            .then_some(())
-            .ok_or_else(|| ("volume".into(), format!("there are {count}; 1 to 65536 are possible")))?;
+        ProfileFlaw::Volumes(count).unless((1..=65_536).contains(&count)).map_err(at("volume".into()))?;
         for (number, flow) in self.flow.iter().enumerate() {
             self.check_flow(flow).map_err(at(format!("flow {} (to {})", number + 1, flow.volume)))?;
         }
         for target in &self.target {
             let known = target.volume.iter().all(|name| !self.numbers(name).is_empty());
-            known.then_some(()).ok_or_else(|| (format!("target {}", target.figure.name()), "no such volume".into()))?;
+            ProfileFlaw::NoVolume.unless(known).map_err(at(format!("target {}", target.figure.name())))?;
         }
         Ok(())
     }
 
-    fn check_flow(&self, flow: &Flow) -> Result<(), String> {
-        let soundness = [
-            (self.numbers(&flow.volume).is_empty(), "no such volume".to_string()),
-            (
-                !(flow.rate > 0.0 && flow.rate <= 1e9),
-                format!("rate is {}; it must be above 0 and at most 1e9", flow.rate),
-            ),
-            (!(0.0..=1.0).contains(&flow.reads), format!("reads is {}; it must be a part from 0 to 1", flow.reads)),
-            (!is_day(&flow.day), format!("day has {} rates; it must have {DAY}, not all 0", flow.day.len())),
-            (flow.sizes.is_empty(), "sizes is empty; there must be one".to_string()),
-        ];
-        if let Some((_, wrong)) = soundness.into_iter().find(|(is_wrong, _)| *is_wrong) {
-            return Err(wrong);
-        }
+    fn check_flow(&self, flow: &Flow) -> Result<(), ProfileFlaw> {
+        ProfileFlaw::NoVolume.unless(!self.numbers(&flow.volume).is_empty())?;
+        ProfileFlaw::Rate(flow.rate).unless(flow.rate > 0.0 && flow.rate <= 1e9)?;
+        ProfileFlaw::Reads(flow.reads).unless((0.0..=1.0).contains(&flow.reads))?;
+        ProfileFlaw::Day(flow.day.len()).unless(is_day(&flow.day))?;
+        ProfileFlaw::NoSizes.unless(!flow.sizes.is_empty())?;
         let is_size = |(bytes, weight): &&(u64, f64)| {
             *bytes > 0 && *bytes <= 1 << 32 && bytes.is_multiple_of(SECTOR) && *weight > 0.0 && weight.is_finite()
         };
         match flow.sizes.iter().find(|size| !is_size(size)) {
             None => Ok(()),
-            Some((bytes, weight)) => Err(format!(
-                "size {bytes} with frequency {weight}: sizes are multiples of {SECTOR}, frequencies above 0"
-            )),
+            Some((bytes, weight)) => Err(ProfileFlaw::Size { bytes: *bytes, weight: *weight }),
         }
     }
 }
 
 /// Whether a trace can have this length: up to a hundred years.
-pub(super) fn check_hours(hours: f64) -> Result<(), String> {
-    let is_sound = hours > 0.0 && hours <= 876_600.0;
-    is_sound.then_some(()).ok_or_else(|| format!("{hours} hours; it must be above 0 and at most 876600"))
+pub(super) fn check_hours(hours: f64) -> Result<(), ProfileFlaw> {
+    ProfileFlaw::Hours(hours).unless(hours > 0.0 && hours <= 876_600.0)
 }
 
 fn is_day(day: &[f64]) -> bool {

@@ -74,17 +74,16 @@ impl CallExecutor<'_> {
 /// threads share a table of descriptors, which all threads of a replay do, does the kernel count the users of one. For
 /// a worker, which is one of several threads; 0 where it cannot be measured.
 pub fn sharing_ns() -> u64 {
-    let least =
-        |told: fn() -> Result<String, String>| (0..TURNS).filter_map(|_| told().ok()?.parse::<u64>().ok()).min();
-    let (shared, alone) = (least(|| stat_ns(&[])), least(|| run_isolated(stat_ns, Vec::new())));
+    let least = |told: fn() -> Option<String>| (0..TURNS).filter_map(|_| told()?.parse::<u64>().ok()).min();
+    let (shared, alone) = (least(|| stat_ns(&[]).ok()), least(|| run_isolated(stat_ns, Vec::new()).ok()));
     shared.zip(alone).map_or(0, |(shared, alone)| shared.saturating_sub(alone))
 }
 
 /// What asking for the metadata of an open file takes in this thread, where little disturbs it: what others do only
 /// adds.
-fn stat_ns(_: &[String]) -> Result<String, String> {
+fn stat_ns(_: &[String]) -> Result<String, i32> {
     let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
-    let dir = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).map_err(|error| error.to_string())?;
+    let dir = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).map_err(|error| error.raw_os_error())?;
     let mut spans = [0; ROUNDS];
     for span in &mut spans {
         *span = span_ns(|| rustix::fs::fstat(&dir));

@@ -50,17 +50,32 @@ impl Row {
     }
 }
 
+/// Why a replay predicts nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoPrediction {
+    #[error("it was stopped, or more than 1 % of its calls came out otherwise")]
+    Unusable,
+    /// I/O that no call of the trace holds, for people.
+    #[error("{0}")]
+    LeftOut(String),
+    #[error("computation was not slept as traced: replay at natural speed")]
+    NotNatural,
+}
+
 impl Prediction {
-    /// What `report` predicts, or why it predicts nothing.
-    pub(crate) fn of(report: &Report) -> Result<Prediction, String> {
+    /// What `report` predicts.
+    ///
+    /// # Errors
+    /// [`NoPrediction`].
+    pub(crate) fn of(report: &Report) -> Result<Prediction, NoPrediction> {
         if !report.is_usable() {
-            return Err("it was stopped, or more than 1 % of its calls came out otherwise".to_string());
+            return Err(NoPrediction::Unusable);
         }
         if let Some(why) = report.left_out.why_no_time() {
-            return Err(why);
+            return Err(NoPrediction::LeftOut(why));
         }
         if report.how.speed != NATURAL {
-            return Err("computation was not slept as traced: replay at natural speed".to_string());
+            return Err(NoPrediction::NotNatural);
         }
         let known_errors = known(&report.how, &report.target.file_system);
         let error = known_errors.iter().filter_map(|known| known.worst).reduce(f64::max);

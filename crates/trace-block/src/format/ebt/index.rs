@@ -31,8 +31,8 @@ pub struct Entry {
 pub enum Origin {
     /// From the end of the file.
     Stored,
-    /// From the blocks, because the stored one cannot be used; holds the reason.
-    Rebuilt(String),
+    /// From the blocks, because the stored one cannot be used.
+    Rebuilt(IndexFlaw),
 }
 
 /// All blocks of records of a trace in format `ebt`.
@@ -58,6 +58,25 @@ pub enum IndexError {
     Header(Reason),
 }
 
+/// What is wrong with a stored index.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IndexFlaw {
+    /// A part of it cannot be used.
+    #[error("byte {offset}: {reason}")]
+    Damaged {
+        /// Where.
+        offset: u64,
+        /// Why.
+        reason: Reason,
+    },
+    /// It says something else than the blocks.
+    #[error("the index and the blocks differ from block {block} on")]
+    Differs {
+        /// The first block that it has otherwise.
+        block: usize,
+    },
+}
+
 /// A part of the directory or a block that is not as it should be.
 type Flaw = (u64, Reason);
 
@@ -72,7 +91,7 @@ impl Index {
             Ok(index) => Ok(index),
             Err((offset, reason)) => {
                 let mut index = rebuild(file, len)?;
-                index.origin = Origin::Rebuilt(format!("byte {offset}: {reason}"));
+                index.origin = Origin::Rebuilt(IndexFlaw::Damaged { offset, reason });
                 Ok(index)
             }
         }
@@ -82,18 +101,17 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::load`].
-    pub fn check(file: &mut (impl Read + Seek)) -> Result<Result<Index, String>, IndexError> {
+    pub fn check(file: &mut (impl Read + Seek)) -> Result<Result<Index, IndexFlaw>, IndexError> {
         let len = open_header(file)?;
         let index = match stored(file, len)? {
             Ok(index) => index,
-            Err((offset, reason)) => return Ok(Err(format!("byte {offset}: {reason}"))),
+            Err((offset, reason)) => return Ok(Err(IndexFlaw::Damaged { offset, reason })),
         };
         let walked = rebuild(file, len)?;
         let is_same = walked.entries == index.entries && walked.names == index.names && walked.records == index.records;
         let differs = || {
             let place = walked.entries.iter().zip(&index.entries).position(|(a, b)| a != b);
-            let place = place.unwrap_or(walked.entries.len().min(index.entries.len()));
-            format!("the index and the blocks differ from block {place} on")
+            IndexFlaw::Differs { block: place.unwrap_or(walked.entries.len().min(index.entries.len())) }
         };
         Ok(if is_same { Ok(index) } else { Err(differs()) })
     }

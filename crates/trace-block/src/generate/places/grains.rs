@@ -1,6 +1,6 @@
 //! A volume in grains of one size, scattered by a permutation, so that grains of neighbouring rank are no neighbours.
 
-use super::{ALIGN, Permutation, Wrong, check};
+use super::{ALIGN, Permutation, ProfileFlaw};
 use esker_base::Stream;
 
 #[derive(Clone)]
@@ -10,12 +10,10 @@ pub(super) struct Grains {
 }
 
 impl Grains {
-    pub(super) fn new(bytes: u64, size: u64, longest: u64, layout: &mut Stream) -> Result<Grains, Wrong> {
-        check(size >= ALIGN && size.is_multiple_of(ALIGN), || {
-            format!("grain is {size}; it must be a multiple of {ALIGN} bytes")
-        })?;
-        check(longest <= size, || format!("requests of {longest} bytes do not fit into a grain of {size}"))?;
-        check(bytes / size >= 2, || format!("a volume of {bytes} bytes does not hold two grains of {size}"))?;
+    pub(super) fn new(bytes: u64, size: u64, longest: u64, layout: &mut Stream) -> Result<Grains, ProfileFlaw> {
+        ProfileFlaw::Grain(size).unless(size >= ALIGN && size.is_multiple_of(ALIGN))?;
+        ProfileFlaw::OverGrain { longest, grain: size }.unless(longest <= size)?;
+        ProfileFlaw::FewGrains { bytes, grain: size }.unless(bytes / size >= 2)?;
         Ok(Grains { size, order: Permutation::new(bytes / size, layout) })
     }
 

@@ -1,6 +1,6 @@
 //! A hot set that moves on: a window over the scattered grains, which advances from time to time.
 
-use super::{Ask, Grains, Places, Wrong, anywhere, check, check_part};
+use super::{Ask, Grains, Places, ProfileFlaw, anywhere, check_part};
 use esker_base::Stream;
 
 pub(super) struct Hot {
@@ -14,11 +14,11 @@ pub(super) struct Hot {
 }
 
 impl Hot {
-    pub(super) fn new(grains: Grains, space: f64, share: f64, renew_s: f64, part: f64) -> Result<Hot, Wrong> {
+    pub(super) fn new(grains: Grains, space: f64, share: f64, renew_s: f64, part: f64) -> Result<Hot, ProfileFlaw> {
         check_part("hot_space", space)?;
         check_part("hot_share", share)?;
         check_part("renew_part", part)?;
-        check(renew_s > 0.0, || format!("renew_s is {renew_s}; it must be above 0"))?;
+        ProfileFlaw::Renewal(renew_s).unless(renew_s > 0.0)?;
         let hot = ((grains.count() as f64 * space).round() as u64).clamp(1, grains.count() - 1);
         let step = (hot as f64 * part).round() as u64;
         Ok(Hot { grains, hot, share, renew_ns: renew_s * 1e9, step })

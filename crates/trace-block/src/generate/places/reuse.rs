@@ -6,11 +6,11 @@
 //! next block in turn. A write goes to a leaf that is a multiple of eight, half of the time to the block that was read
 //! there last and otherwise to any block. After 15 % of the writes, the walker's next write repeats the block.
 
-use super::{ALIGN, Ask, Places, Wrong, check, check_part};
+use super::{ALIGN, Ask, Places, ProfileFlaw, check_part};
 use crate::record::Op;
 use esker_base::Stream;
 
-const BLOCKS_PER_LEAF: u64 = 8;
+pub(crate) const BLOCKS_PER_LEAF: u64 = 8;
 const LEAST_CLIMB: u32 = 6;
 const CLIMBS_ON: f64 = 0.44;
 const WRITES_WHAT_WAS_READ: f64 = 0.5;
@@ -36,16 +36,20 @@ pub(super) struct Reuse {
 }
 
 impl Reuse {
-    pub(super) fn new(bytes: u64, from: f64, space: f64, walkers: u32, draw: &mut Stream) -> Result<Reuse, Wrong> {
+    pub(super) fn new(
+        bytes: u64,
+        from: f64,
+        space: f64,
+        walkers: u32,
+        draw: &mut Stream,
+    ) -> Result<Reuse, ProfileFlaw> {
         check_part("from", from)?;
         check_part("from and space together", from + space)?;
-        check(walkers > 0, || "walkers is 0; use at least 1".to_string())?;
+        ProfileFlaw::NoWalkers.unless(walkers > 0)?;
         let blocks = |part: f64| (bytes as f64 * part) as u64 / ALIGN;
         let leaves = blocks(space) / BLOCKS_PER_LEAF;
         let least = 1u64 << LEAST_CLIMB;
-        check(leaves >= least, || {
-            format!("a hot spot of {leaves} leaves is too small; it needs {least} leaves of {BLOCKS_PER_LEAF} blocks")
-        })?;
+        ProfileFlaw::HotSpot { leaves, least }.unless(leaves >= least)?;
         let levels = u64::BITS - (leaves - 1).leading_zeros();
         let walker = |_| Walker { leaf: draw.below(leaves), again: None };
         let walkers = (0..walkers).map(walker).collect();

@@ -1,6 +1,6 @@
 //! Sequential streams of one length that begin anew somewhere when they end.
 
-use super::{Ask, Places, Wrong, check, check_part};
+use super::{Ask, Places, ProfileFlaw, check_part};
 use esker_base::Stream;
 use esker_base::units::KIB;
 
@@ -24,19 +24,18 @@ impl Streams {
         span: [f64; 2],
         run: f64,
         draw: &mut Stream,
-    ) -> Result<Streams, Wrong> {
+    ) -> Result<Streams, ProfileFlaw> {
         for (name, part) in [("from", span[0]), ("to", span[1]), ("run", run)] {
             check_part(name, part)?;
         }
-        check(count > 0, || "count is 0; there must be a stream".to_string())?;
-        check(span[0] < span[1] && span[1] + run <= 1.0 + 1e-9, || {
-            format!("streams from {} to {} of length {run} leave the volume", span[0], span[1])
-        })?;
+        ProfileFlaw::NoStreams.unless(count > 0)?;
+        let [from, to] = span;
+        ProfileFlaw::Streams { from, to, run }.unless(from < to && to + run <= 1.0 + 1e-9)?;
         let part = |part: f64| (bytes as f64 * part) as u64;
         let first = part(span[0]) / START * START;
         let starts = (part(span[1] - span[0]) / START).max(1);
         let run = part(run).min(bytes - first - (starts - 1) * START);
-        check(run >= longest, || format!("a stream of {run} bytes does not hold a request of {longest}"))?;
+        ProfileFlaw::OverStream { run, longest }.unless(run >= longest)?;
         let mut streams = Streams { first, starts, run, heads: Vec::new() };
         streams.heads = (0..count).map(|_| streams.begin(draw)).collect();
         Ok(streams)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 const GRAIN: u64 = MIB;
 
-fn build(kind: &Kind, bytes: u64) -> Result<Box<dyn Places>, Wrong> {
+fn build(kind: &Kind, bytes: u64) -> Result<Box<dyn Places>, ProfileFlaw> {
     kind.build(bytes, 4096, &mut Stream::seeded(1), &mut Stream::seeded(2))
 }
 
@@ -148,7 +148,7 @@ fn numbers_that_make_no_sense_are_refused() {
         (Kind::Reuse { from: 0.5, space: 0.0001, walkers: 1 }, "too small"),
     ];
     for (kind, word) in cases {
-        let wrong = build(&kind, GIB).map(|_| ()).unwrap_err();
+        let wrong = build(&kind, GIB).map(|_| ()).unwrap_err().to_string();
         assert!(wrong.contains(word), "{wrong}");
     }
 }

@@ -1,7 +1,7 @@
 //! Visits to grains whose popularity follows a given curve. Because the length of a visit does not depend on the grain,
 //! the curve is also that of the requests, whatever the visits' length.
 
-use super::{Ask, Grains, Places, Wrong, anywhere, check, check_part};
+use super::{Ask, Grains, Places, ProfileFlaw, anywhere, check_part};
 use esker_base::Stream;
 
 /// One piece of the curve: up to the part `space` of the grains fall the part `share` of the requests; inside the piece
@@ -23,13 +23,13 @@ impl Piece {
 struct Curve(Vec<Piece>);
 
 impl Curve {
-    fn new(points: &[(f64, f64)], head: f64) -> Result<Curve, Wrong> {
+    fn new(points: &[(f64, f64)], head: f64) -> Result<Curve, ProfileFlaw> {
         let mut curve = Curve(Vec::new());
         for &(space, share) in points {
             let (x, y) = curve.end();
             let slope = if curve.0.is_empty() { head } else { (share / y).ln() / (space / x).ln() };
             let grows = space > x && space < 1.0 && share > y && share < 1.0 && slope <= 1.0;
-            check(grows, || format!("curve: ({space}, {share}) does not continue it"))?;
+            ProfileFlaw::Curve { space, share }.unless(grows)?;
             curve.check_density(slope * y / x, (space, share))?;
             curve.0.push(Piece { space, share, slope });
         }
@@ -43,10 +43,9 @@ impl Curve {
     }
 
     /// Makes sure that what follows the curve's end is not more popular than its end.
-    fn check_density(&self, density: f64, to: (f64, f64)) -> Result<(), Wrong> {
-        check(self.0.last().is_none_or(|last| density <= last.density() * (1.0 + 1e-9)), || {
-            format!("curve: places before {to:?} are more popular than those before them")
-        })
+    fn check_density(&self, density: f64, to: (f64, f64)) -> Result<(), ProfileFlaw> {
+        let falls = self.0.last().is_none_or(|last| density <= last.density() * (1.0 + 1e-9));
+        ProfileFlaw::Popularity { before: to }.unless(falls)
     }
 
     /// The part of the grains on which the part `share` of the requests falls.
@@ -81,12 +80,12 @@ impl Visits {
         head: f64,
         near: f64,
         next: f64,
-    ) -> Result<Visits, Wrong> {
+    ) -> Result<Visits, ProfileFlaw> {
         check_part("reach", reach)?;
         check_part("near", near)?;
         check_part("next", next)?;
-        check(next <= near, || format!("next ({next}) is part of near ({near}) and cannot be larger"))?;
-        check(head > 0.0 && head <= 1.0, || format!("head is {head}; it must be above 0 and at most 1"))?;
+        ProfileFlaw::Next { next, near }.unless(next <= near)?;
+        ProfileFlaw::Head(head).unless(head > 0.0 && head <= 1.0)?;
         let reached = ((grains.count() as f64 * reach).round() as u64).clamp(1, grains.count());
         Ok(Visits { reached, curve: Curve::new(curve, head)?, grains, near, next, visited: None, end: 0, is_new: true })
     }
