@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use crate::channel::Channel;
-use crate::errands::{self, ErrandError};
+use crate::isolated::{self, IsolatedCallError};
 use crate::session::Session;
 use crate::volume::Volume;
 
@@ -94,7 +94,7 @@ pub enum AttachError {
         /// The export.
         export: String,
         /// What stands in the way.
-        why: ErrandError,
+        why: IsolatedCallError,
     },
 }
 
@@ -147,7 +147,7 @@ impl Attached {
         for volume in &self.session.volumes {
             let (block, read_only) = (volume.block(), volume.is_read_only());
             let how = LoopSetup { block, read_only, partitions: setup.partitions };
-            let path = errands::configure(&self.rt, &self.mount.join(&volume.name), how).await;
+            let path = isolated::configure(&self.rt, &self.mount.join(&volume.name), how).await;
             let path = path.map_err(|why| AttachError::Loop { export: volume.name.clone(), why })?;
             *volume.path.borrow_mut() = Some(path.clone());
             let disk = Disk { export: volume.name.clone(), path, size: volume.size(), block, read_only };
@@ -174,14 +174,14 @@ impl Attached {
     /// Writes down what the page cache of an export's device holds back, before its ranges change on another way.
     pub async fn write_back(&self, export: &str) {
         if let Some(device) = self.device(export) {
-            self.note(errands::write_back(&self.rt, &device).await);
+            self.note(isolated::write_back(&self.rt, &device).await);
         }
     }
 
     /// Forgets what the page cache of an export's device holds of `ranges`, after they changed on another way.
     pub async fn forget(&self, export: &str, ranges: &[ByteRange]) {
         if let Some(device) = self.device(export) {
-            self.note(errands::forget(&self.rt, &device, ranges).await);
+            self.note(isolated::forget(&self.rt, &device, ranges).await);
         }
     }
 
@@ -194,7 +194,7 @@ impl Attached {
         };
         let size = self.session.volumes[file].size();
         self.session.resized(file);
-        let done = errands::resize(&self.rt, &self.mount.join(export), &device).await;
+        let done = isolated::resize(&self.rt, &self.mount.join(export), &device).await;
         if done.is_ok() {
             self.disks.borrow_mut().iter_mut().filter(|disk| disk.export == export).for_each(|disk| disk.size = size);
         }
@@ -210,11 +210,11 @@ impl Attached {
     pub async fn stop(&self) {
         let devices: Vec<PathBuf> = self.disks.borrow().iter().map(|disk| disk.path.clone()).collect();
         for device in &devices {
-            self.note(errands::release(&self.rt, device).await);
+            self.note(isolated::release(&self.rt, device).await);
         }
         let closed = self.session.opened.wait_until(|| self.opens() == 0);
         self.wait_for(closed, "until no program uses the devices: unmount what is mounted from them").await;
-        self.note(errands::unmount(&self.rt, &self.mount).await);
+        self.note(isolated::unmount(&self.rt, &self.mount).await);
         self.wait_for(self.ended(), "until no program uses the files of the exports").await;
     }
 
@@ -227,7 +227,7 @@ impl Attached {
         }
     }
 
-    fn note(&self, result: Result<(), ErrandError>) {
+    fn note(&self, result: Result<(), IsolatedCallError>) {
         if let Err(error) = result {
             self.rt.log(Level::Error, format_args!("attach: {error}"));
         }

@@ -8,7 +8,7 @@
 //! own, because its header is read into another piece of memory by the same call.
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `tree` (names and attributes), `volume` (requests
-//! as block requests), `channel` (bytes from and to the kernel), [`session`] (answers to the kernel), `errands` (calls
+//! as block requests), `channel` (bytes from and to the kernel), [`session`] (answers to the kernel), `isolated` (calls
 //! that this process may have to answer itself), [`attached`] (start and stop), [`registry`] (what is attached on this
 //! machine, alive or dead), `users` (the users of a device), [`harden`] (of a process that holds devices).
 
@@ -16,8 +16,8 @@
 
 pub mod attached;
 mod channel;
-mod errands;
 pub mod harden;
+mod isolated;
 pub mod proto;
 pub mod registry;
 pub mod session;
@@ -26,7 +26,7 @@ mod users;
 mod volume;
 
 pub use attached::{AttachError, Attached, Disk, Export, Setup};
-pub use errands::ErrandError;
+pub use isolated::IsolatedCallError;
 pub use registry::{Registry, RegistryError};
 pub use users::users_of;
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::attached::Disk;
-use crate::errands::{self, ErrandError};
+use crate::isolated::{self, IsolatedCallError};
 use crate::users::Machine;
 
 const LOCK: &str = "lock";
@@ -65,7 +65,7 @@ pub enum RegistryError {
         /// The attachment.
         name: String,
         /// What stands in the way.
-        why: ErrandError,
+        why: IsolatedCallError,
     },
 }
 
@@ -163,7 +163,7 @@ impl Registry {
             entry.release()?;
         }
         let mount = dir.join(MOUNT);
-        errands::unmount_now(&mount).map_err(|why| RegistryError::Remains { name: name.to_string(), why })?;
+        isolated::unmount_now(&mount).map_err(|why| RegistryError::Remains { name: name.to_string(), why })?;
         at(&mount, fs::create_dir_all(&mount))?;
         Ok(Claim { dir, _lock: lock, cleaned: remains })
     }
@@ -243,8 +243,8 @@ impl Entry {
 
     /// Lets the devices go, and then the files.
     fn release(&self) -> Result<(), RegistryError> {
-        let released = self.devices.iter().try_for_each(|device| errands::clear(device));
-        let done = released.and_then(|()| errands::unmount_now(&self.mount()));
+        let released = self.devices.iter().try_for_each(|device| isolated::clear(device));
+        let done = released.and_then(|()| isolated::unmount_now(&self.mount()));
         done.map_err(|why| RegistryError::Remains { name: self.name.clone(), why })
     }
 }

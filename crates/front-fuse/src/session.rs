@@ -11,7 +11,7 @@ use esker_rt::{Level, Rt};
 use rustix::io::Errno;
 
 use crate::channel::{Channel, Message, Reader};
-use crate::errands;
+use crate::isolated;
 use crate::proto::abi::{
     ASYNC_DIO, ASYNC_READ, BIG_WRITES, CopyOut, FOPEN_DIRECT_IO, FOPEN_NOFLUSH, FOPEN_PARALLEL_DIRECT_WRITES, InitOut,
     MAJOR, MAX_PAGES, MINOR, MINOR_MIN, OpenOut, WriteOut,
@@ -130,7 +130,7 @@ impl Session {
     async fn clone_range(&self, volume: &Volume, from: u64, to: u64, len: u64, tag: Tag) -> Result<(), Errno> {
         let changed = volume.clone_range(from, to, len, tag).await?;
         let Some(device) = volume.path.borrow().clone() else { return Ok(()) };
-        race(errands::forget(&self.rt, &device, &[changed]), self.rt.sleep(FORGET_MAX)).await;
+        race(isolated::forget(&self.rt, &device, &[changed]), self.rt.sleep(FORGET_MAX)).await;
         Ok(())
     }
 

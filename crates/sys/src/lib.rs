@@ -12,17 +12,17 @@
     reason = "this is where the system calls are made that no library has in a safe form"
 )]
 
-pub mod apart;
 pub mod credentials;
 pub mod descriptor;
 pub mod file_map;
+pub mod isolated;
 pub mod key_memory;
 pub mod lock;
 pub mod loop_device;
 pub mod process;
 pub mod secrecy;
 
-pub use apart::{IsolatedCall, NoDescriptors, error_number, run_isolated, work_apart};
 pub use credentials::Credentials;
 pub use descriptor::{WriteBack, close, write_back};
 pub use file_map::FileMap;
+pub use isolated::{IsolatedCall, NoDescriptors, error_number, run_isolated, work_isolated};

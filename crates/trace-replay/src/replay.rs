@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use esker_base::Nanos;
 use esker_rt::{JoinHandle, Rt};
-use esker_sys::work_apart;
+use esker_sys::work_isolated;
 use esker_trace_calls::ProcessId;
 use esker_trace_order::rules::Wait;
 
@@ -206,7 +206,7 @@ fn begin_alone(
     let alone = Alone { session: session.clone(), tree, options, failure: failure.clone() };
     let (rt, watched, failure) = (rt.clone(), session.clone(), failure.clone());
     let join = rt.clone().spawn("replay thread", async move {
-        if let Err(source) = rt.worker(Nanos::ZERO, || work_apart(Alone::play, alone)).await {
+        if let Err(source) = rt.worker(Nanos::ZERO, || work_isolated(Alone::play, alone)).await {
             watched.fail(&failure, ReplayError::Thread { thread: 0, threads: 1, source });
         }
     });

@@ -19,7 +19,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/bpf/src/tracefs.rs",
     "crates/bpf/src/tests.rs",
     "crates/front-nbd/src/listen.rs",
-    "crates/front-fuse/src/errands.rs",
+    "crates/front-fuse/src/isolated.rs",
     "crates/front-fuse/src/harden.rs",
     "crates/front-fuse/src/registry.rs",
     "crates/front-fuse/src/tests.rs",

@@ -16,7 +16,7 @@ use rustix::mount::UnmountFlags;
 
 /// Why a device or mount could not be changed.
 #[derive(Debug, thiserror::Error)]
-pub enum ErrandError {
+pub enum IsolatedCallError {
     /// No loop device could be set up.
     #[error("{source}; {}", advice(source, *block))]
     Configure {
@@ -52,46 +52,46 @@ pub enum ErrandError {
 }
 
 /// Sets up a loop device over a file and returns its path.
-pub(crate) async fn configure(rt: &Rt, file: &Path, setup: LoopSetup) -> Result<PathBuf, ErrandError> {
+pub(crate) async fn configure(rt: &Rt, file: &Path, setup: LoopSetup) -> Result<PathBuf, IsolatedCallError> {
     let LoopSetup { block, read_only, partitions } = setup;
     let words = vec![path_word(file), block.to_string(), read_only.to_string(), partitions.to_string()];
-    let device = run(rt, configure_apart, words).await;
-    device.map(PathBuf::from).map_err(|source| ErrandError::Configure { block, source })
+    let device = run(rt, configure_now, words).await;
+    device.map(PathBuf::from).map_err(|source| IsolatedCallError::Configure { block, source })
 }
 
 /// Lets a loop device go of its file, now or when its last user closes it. One that is not set up is fine.
-pub(crate) async fn release(rt: &Rt, device: &Path) -> Result<(), ErrandError> {
-    let apart: IsolatedCall = |words| told(loop_device::clear(Path::new(&words[0])));
-    cleared(device, run(rt, apart, vec![path_word(device)]).await.map(drop))
+pub(crate) async fn release(rt: &Rt, device: &Path) -> Result<(), IsolatedCallError> {
+    let call: IsolatedCall = |words| told(loop_device::clear(Path::new(&words[0])));
+    cleared(device, run(rt, call, vec![path_word(device)]).await.map(drop))
 }
 
 /// Gives a loop device the size that its file has now.
-pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<(), ErrandError> {
+pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<(), IsolatedCallError> {
     let words = vec![path_word(file), path_word(device)];
-    of_device(device, run(rt, |words| told(resize_apart(words)), words).await)
+    of_device(device, run(rt, |words| told(resize_now(words)), words).await)
 }
 
 /// Takes the file system away, now or when its last user leaves it.
-pub(crate) async fn unmount(rt: &Rt, mount: &Path) -> Result<(), ErrandError> {
-    let apart: IsolatedCall = |words| told(detach(Path::new(&words[0])));
-    unmounted(mount, run(rt, apart, vec![path_word(mount)]).await.map(drop))
+pub(crate) async fn unmount(rt: &Rt, mount: &Path) -> Result<(), IsolatedCallError> {
+    let call: IsolatedCall = |words| told(detach(Path::new(&words[0])));
+    unmounted(mount, run(rt, call, vec![path_word(mount)]).await.map(drop))
 }
 
 /// Writes down what the page cache of a device holds back.
-pub(crate) async fn write_back(rt: &Rt, device: &Path) -> Result<(), ErrandError> {
-    let apart: IsolatedCall = |words| told(File::open(&words[0]).and_then(|file| file.sync_all()));
-    of_device(device, run(rt, apart, vec![path_word(device)]).await)
+pub(crate) async fn write_back(rt: &Rt, device: &Path) -> Result<(), IsolatedCallError> {
+    let call: IsolatedCall = |words| told(File::open(&words[0]).and_then(|file| file.sync_all()));
+    of_device(device, run(rt, call, vec![path_word(device)]).await)
 }
 
 /// Forgets what the page cache of a device holds of these ranges.
-pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Result<(), ErrandError> {
+pub(crate) async fn forget(rt: &Rt, device: &Path, ranges: &[ByteRange]) -> Result<(), IsolatedCallError> {
     let numbers = ranges.iter().flat_map(|range| [range.start().to_string(), range.len().to_string()]);
     let words = std::iter::once(path_word(device)).chain(numbers).collect();
-    of_device(device, run(rt, |words| told(forget_apart(words)), words).await)
+    of_device(device, run(rt, |words| told(forget_now(words)), words).await)
 }
 
-async fn run(rt: &Rt, errand: IsolatedCall, words: Vec<String>) -> io::Result<String> {
-    rt.worker(Nanos::ZERO, move || run_isolated(errand, words)).await
+async fn run(rt: &Rt, call: IsolatedCall, words: Vec<String>) -> io::Result<String> {
+    rt.worker(Nanos::ZERO, move || run_isolated(call, words)).await
 }
 
 /// Attachments have paths of our own making, which are text.
@@ -99,16 +99,16 @@ fn path_word(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// A result that may leave an errand.
+/// A result that may leave an isolated call.
 fn told(result: io::Result<()>) -> Result<String, i32> {
     result.map(|()| String::new()).map_err(|error| error_number(&error))
 }
 
-fn of_device(device: &Path, result: io::Result<String>) -> Result<(), ErrandError> {
-    result.map(drop).map_err(|source| ErrandError::Device { device: device.to_path_buf(), source })
+fn of_device(device: &Path, result: io::Result<String>) -> Result<(), IsolatedCallError> {
+    result.map(drop).map_err(|source| IsolatedCallError::Device { device: device.to_path_buf(), source })
 }
 
-fn configure_apart(words: &[String]) -> Result<String, i32> {
+fn configure_now(words: &[String]) -> Result<String, i32> {
     let block = words[1].parse().expect("a number that was just written");
     let setup = LoopSetup { block, read_only: words[2] == "true", partitions: words[3] == "true" };
     let device = loop_device::configure(Path::new(&words[0]), setup);
@@ -131,26 +131,26 @@ fn advice(error: &io::Error, block: u32) -> String {
 }
 
 /// Lets a loop device go, for tools that clean up behind a process that died.
-pub(crate) fn clear(device: &Path) -> Result<(), ErrandError> {
+pub(crate) fn clear(device: &Path) -> Result<(), IsolatedCallError> {
     cleared(device, loop_device::clear(device))
 }
 
-fn cleared(device: &Path, result: io::Result<()>) -> Result<(), ErrandError> {
+fn cleared(device: &Path, result: io::Result<()>) -> Result<(), IsolatedCallError> {
     match result {
         Err(source) if source.raw_os_error() != Some(Errno::NXIO.raw_os_error()) => {
-            Err(ErrandError::Release { device: device.to_path_buf(), source })
+            Err(IsolatedCallError::Release { device: device.to_path_buf(), source })
         }
         _ => Ok(()),
     }
 }
 
 /// Unmounts, or takes the mount out of the tree where a program still uses it. No mount is fine.
-pub(crate) fn unmount_now(mount: &Path) -> Result<(), ErrandError> {
+pub(crate) fn unmount_now(mount: &Path) -> Result<(), IsolatedCallError> {
     unmounted(mount, detach(mount))
 }
 
-fn unmounted(mount: &Path, result: io::Result<()>) -> Result<(), ErrandError> {
-    result.map_err(|source| ErrandError::Unmount { mount: mount.to_path_buf(), source })
+fn unmounted(mount: &Path, result: io::Result<()>) -> Result<(), IsolatedCallError> {
+    result.map_err(|source| IsolatedCallError::Unmount { mount: mount.to_path_buf(), source })
 }
 
 fn detach(mount: &Path) -> io::Result<()> {
@@ -164,13 +164,13 @@ fn detach(mount: &Path) -> io::Result<()> {
     }
 }
 
-fn resize_apart(words: &[String]) -> io::Result<()> {
+fn resize_now(words: &[String]) -> io::Result<()> {
     // The kernel keeps the size that it was told, unless it is made to ask again.
     rustix::fs::statx(rustix::fs::CWD, &words[0], AtFlags::STATX_FORCE_SYNC, StatxFlags::SIZE)?;
     loop_device::resize(Path::new(&words[1]))
 }
 
-fn forget_apart(words: &[String]) -> io::Result<()> {
+fn forget_now(words: &[String]) -> io::Result<()> {
     let device = OpenOptions::new().read(true).open(&words[0])?;
     for pair in words[1..].chunks_exact(2) {
         let (Ok(start), Ok(len)) = (pair[0].parse(), pair[1].parse::<u64>()) else { continue };
@@ -188,10 +188,10 @@ mod tests {
         let kernel = |errno: Errno| io::Error::from(errno);
         let (device, mount) = (PathBuf::from("/dev/loop7"), PathBuf::from("/run/m"));
         let told = [
-            ErrandError::Configure { block: 8192, source: kernel(Errno::INVAL) },
-            ErrandError::Release { device: device.clone(), source: kernel(Errno::BUSY) },
-            ErrandError::Unmount { mount, source: kernel(Errno::PERM) },
-            ErrandError::Device { device, source: kernel(Errno::IO) },
+            IsolatedCallError::Configure { block: 8192, source: kernel(Errno::INVAL) },
+            IsolatedCallError::Release { device: device.clone(), source: kernel(Errno::BUSY) },
+            IsolatedCallError::Unmount { mount, source: kernel(Errno::PERM) },
+            IsolatedCallError::Device { device, source: kernel(Errno::IO) },
         ];
         let expected = [
             "Invalid argument (os error 22); this kernel takes no logical block of 8192 bytes; put an `align` layer on \

@@ -1,16 +1,16 @@
-//! Errands: blocking calls that this very process may have to answer, such as opening a file that it serves.
+//! Isolated calls: blocking calls that this very process may have to answer, such as opening a file that it serves.
 //!
 //! A thread that waits for such an answer cannot be ended once the answer was promised, and while it lives, every
 //! descriptor of its process stays open. A process killed at that moment would hang for ever: the kernel would wait for
-//! an answer from a server whose descriptor never closes. So an errand runs on a thread with a table of descriptors of
+//! an answer from a server whose descriptor never closes. So the call runs on a thread with a table of descriptors of
 //! its own, empty but for the standard ones.
 
 use std::io;
 use std::thread;
 
-/// What is to be done, with texts in and a text or an error number out, so that no descriptor can cross over: an
-/// `IsolatedCall` must use none but those that it opens (and the standard ones). It must not wake tasks of a world:
-/// that takes a descriptor too.
+/// What is to be done. Texts go in, a text or an error number comes out, so that no descriptor can cross over. The
+/// function must use none but those that it opens, and the standard ones. It must not wake tasks of a world: that takes
+/// a descriptor too.
 pub type IsolatedCall = fn(&[String]) -> Result<String, i32>;
 
 /// The first descriptor that is not a standard one.
@@ -23,15 +23,15 @@ const FIRST_OWN: libc::c_uint = 3;
 /// there the same number is no file, or another one.
 pub unsafe trait NoDescriptors: Send + 'static {}
 
-/// Runs an errand and waits for it. Blocking: call it on a worker.
+/// Runs a call and waits for it. Blocking: call it on a worker.
 ///
 /// # Errors
-/// The errand's error number, or why its thread could not be made or set apart.
-pub fn run_isolated(errand: IsolatedCall, words: Vec<String>) -> io::Result<String> {
-    in_own_table(move || errand(&words))?.map_err(io::Error::from_raw_os_error)
+/// The call's error number, or why its thread could not be made or isolated.
+pub fn run_isolated(call: IsolatedCall, words: Vec<String>) -> io::Result<String> {
+    in_own_table(move || call(&words))?.map_err(io::Error::from_raw_os_error)
 }
 
-/// The number of an error, which may leave an errand; that of any failure for one that has none.
+/// The number of an error, which may leave an isolated call; EIO for an error without one.
 pub fn error_number(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
@@ -41,27 +41,27 @@ pub fn error_number(error: &io::Error) -> i32 {
 /// Blocking, as [`run_isolated`]; the work must not wake tasks of a world either.
 ///
 /// # Errors
-/// Why its thread could not be made or set apart, or that it panicked.
-pub fn work_apart<W: NoDescriptors>(work: fn(W), with: W) -> io::Result<()> {
+/// Why its thread could not be made or isolated, or that it panicked.
+pub fn work_isolated<W: NoDescriptors>(work: fn(W), with: W) -> io::Result<()> {
     in_own_table(move || work(with))
 }
 
 fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
     let body = move || {
         leave_descriptors().map_err(|e| {
-            io::Error::other(format!("a thread cannot be set apart from this process's descriptors: {e}"))
+            io::Error::other(format!("a thread cannot be isolated from this process's descriptors: {e}"))
         })?;
         Ok(work())
     };
-    let thread = thread::Builder::new().name("esker-errand".to_string()).spawn(body)?;
-    thread.join().unwrap_or_else(|_| Err(io::Error::other("an errand panicked; its message is above")))
+    let thread = thread::Builder::new().name("esker-isolated".to_string()).spawn(body)?;
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("an isolated call panicked; its message is above")))
 }
 
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
     // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an
-    // `IsolatedCall` is a plain function that is given texts and gives one or a number back; other work is one too, and is given
-    // what says that it has none.
+    // `IsolatedCall` is a plain function that is given texts and gives one or a number back. Other work is a plain
+    // function too, and its argument is `NoDescriptors`.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
     };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errand_sees_no_descriptor_of_its_process_and_leaves_them_alone() {
+    fn an_isolated_call_sees_no_descriptor_of_its_process_and_leaves_them_alone() {
         let ours = std::fs::File::open("/proc/self/status").unwrap();
         let open = |words: &[String]| match std::fs::read_link(format!("/proc/thread-self/fd/{}", words[0])) {
             Ok(path) => Ok(path.display().to_string()),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn an_errand_brings_its_answer_and_a_panic_is_told() {
+    fn an_isolated_call_brings_its_answer_and_a_panic_is_told() {
         assert_eq!(run_isolated(|words| Ok(words.join("+")), vec!["a".into(), "b".into()]).unwrap(), "a+b");
         assert!(run_isolated(|_| panic!("on purpose"), Vec::new()).unwrap_err().to_string().contains("panicked"));
     }
@@ -105,7 +105,7 @@ mod tests {
             opened.send(open.len()).unwrap();
         };
         let (sender, receiver) = std::sync::mpsc::channel();
-        work_apart(work, Paths(vec!["/proc/self/status".into(); 3], sender)).unwrap();
+        work_isolated(work, Paths(vec!["/proc/self/status".into(); 3], sender)).unwrap();
         assert_eq!(receiver.recv(), Ok(3));
     }
 }
