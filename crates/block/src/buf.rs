@@ -86,7 +86,7 @@ impl Buf {
         match &self.repr {
             Repr::Described(_) => true,
             Repr::Chain(parts) => parts.iter().all(Buf::is_described),
-            _ => false,
+            Repr::Unique(_) | Repr::Shared(_) => false,
         }
     }
 
@@ -111,7 +111,7 @@ impl Buf {
         let range = self.start..self.start + self.len;
         match &mut self.repr {
             Repr::Unique(slab) => Some(&mut slab[range]),
-            _ => None,
+            Repr::Described(_) | Repr::Shared(_) | Repr::Chain(_) => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl Buf {
         match &self.repr {
             Repr::Described(seed) => generate(*seed, self.start, self.len, each),
             Repr::Chain(parts) => parts.iter().for_each(|p| p.for_each_piece(each)),
-            _ => each(self.bytes().expect("carried bytes in one piece")),
+            Repr::Unique(_) | Repr::Shared(_) => each(self.bytes().expect("carried bytes in one piece")),
         }
     }
 

@@ -115,10 +115,7 @@ impl Param {
 
     /// `text` as messages and logs may show it: what can be the secret itself is replaced by [`NOT_SHOWN`].
     pub fn shown<'a>(&self, text: &'a str) -> &'a str {
-        match self.ty {
-            ParamType::Secret if !names_secret(text) => NOT_SHOWN,
-            _ => text,
-        }
+        if matches!(self.ty, ParamType::Secret) && !names_secret(text) { NOT_SHOWN } else { text }
     }
 
     /// Writes a value so that [`Param::read`] reads back an equal one.

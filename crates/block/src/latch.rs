@@ -52,7 +52,13 @@ impl Latch {
     pub fn set_after(&self, rt: &Rt, what: &str, error: &BioError, advice: &str) {
         match error {
             BioError::Latched(below) => self.set_text(rt, || format!("{} is latched: {what}. {below}", self.name)),
-            _ => self.set(rt, format_args!("{what} ({error})"), advice),
+            BioError::Io(_)
+            | BioError::NoSpace(_)
+            | BioError::Unsupported(_)
+            | BioError::Invalid(_)
+            | BioError::Corrupt(_)
+            | BioError::ReadOnly(_)
+            | BioError::Gone(_) => self.set(rt, format_args!("{what} ({error})"), advice),
         }
     }
 

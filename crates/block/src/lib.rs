@@ -10,6 +10,8 @@
 //! [`store`] (bytes of media in memory), [`conformance`] (what every device must pass).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod bio;
 pub mod buf;

@@ -53,8 +53,9 @@ fn check_features<S: Superblock + PartialEq + Debug>(superblock: &S) {
         unseal::<S>(&bytes).and_then(Newest::writable)
     };
     let (later, unknown) = (S::VERSION + 1, 1 << 31);
-    assert_eq!(with(8, later as u8), Err(SuperblockError::Newer(later, 0)));
-    assert_eq!(with(8, (S::VERSION - 1) as u8), Err(SuperblockError::Older(S::VERSION - 1)));
+    let small = |version: u16| u8::try_from(version).expect("versions count from 1");
+    assert_eq!(with(8, small(later)), Err(SuperblockError::Newer(later, 0)));
+    assert_eq!(with(8, small(S::VERSION - 1)), Err(SuperblockError::Older(S::VERSION - 1)));
     assert!(with(15, 0x80).is_ok(), "a compatible feature may be ignored");
     assert_eq!(with(19, 0x80), Err(SuperblockError::ReadOnly(unknown)));
     assert_eq!(with(23, 0x80), Err(SuperblockError::Newer(S::VERSION, unknown)));

@@ -11,6 +11,9 @@
 //! [`page`], [`conformance`] (what each format runs in its tests).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub mod conformance;
 pub mod newest;

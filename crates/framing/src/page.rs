@@ -84,7 +84,7 @@ impl<'a> Page<'a> {
             place: self.place.into(),
             id: self.id.to_le_bytes(),
             generation: self.generation.into(),
-            length: (self.payload.len() as u32).into(),
+            length: u32::try_from(self.payload.len()).expect("a page has less than 4 GiB").into(),
             reserved2: 0.into(),
         };
         out[..PAGE_HEADER].copy_from_slice(raw.as_bytes());

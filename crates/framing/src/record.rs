@@ -57,14 +57,14 @@ impl<'a> Record<'a> {
     /// The bytes of the record, filled up with zeroes to whole units of `unit` bytes.
     ///
     /// # Panics
-    /// If it calls itself or a later record durable.
+    /// If it calls itself or a later record durable, or its payload has 4 GiB or more.
     pub fn seal(&self, unit: usize) -> Vec<u8> {
         assert!(self.durable <= self.number, "record {} calls {} durable", self.number, self.durable);
         let raw = RawRecord {
             checksum: 0.into(),
             kind: self.kind.into(),
             reserved: 0.into(),
-            length: (self.payload.len() as u32).into(),
+            length: u32::try_from(self.payload.len()).expect("a record has less than 4 GiB").into(),
             reserved2: 0.into(),
             log: self.log.to_le_bytes(),
             epoch: self.epoch.into(),

@@ -157,7 +157,7 @@ pub fn seal<S: Superblock>(superblock: &S) -> Vec<u8> {
     let header = RawHeader {
         magic: S::MAGIC,
         version: S::VERSION.into(),
-        length: (length as u16).into(),
+        length: u16::try_from(length).expect("a slot is shorter than 64 KiB").into(),
         compatible: features.compatible.into(),
         read_only: features.read_only.into(),
         incompatible: features.incompatible.into(),

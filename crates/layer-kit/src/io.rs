@@ -135,7 +135,7 @@ impl Io {
     pub fn clone_bio(&self, bio: &mut Bio) -> Bio {
         let buf = match bio.op {
             Op::Read => bio.buf.like(&self.pool, bio.buf.len()),
-            _ => bio.buf.share(),
+            Op::Write | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => bio.buf.share(),
         };
         RequestHead::of(bio).with(buf)
     }
@@ -172,7 +172,7 @@ impl Io {
                     After::Again(again) => bio = again,
                     After::Answer(done) => return Step::Now(done),
                 },
-                step => {
+                step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
                     let io = self.clone();
                     return Step::later(async move {
                         match complete(head.returned(step.await)) {
@@ -256,7 +256,7 @@ impl Io {
 fn now<T>(step: Step<T>) -> Option<T> {
     match step {
         Step::Now(value) => Some(value),
-        _ => None,
+        Step::After(..) | Step::Ticket(_) | Step::Later(_) => None,
     }
 }
 
@@ -307,7 +307,7 @@ impl Queue {
         let under_way = self.under_way.clone();
         match io.submit_then(bio, complete) {
             Step::Now(_) => under_way.set(under_way.get() - 1),
-            step => drop(io.rt.spawn("queued", async move {
+            step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => drop(io.rt.spawn("queued", async move {
                 step.await;
                 under_way.set(under_way.get() - 1);
             })),

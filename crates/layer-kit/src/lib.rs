@@ -11,6 +11,8 @@
 //! with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod background;
 pub mod commit;

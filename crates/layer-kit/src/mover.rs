@@ -171,7 +171,9 @@ impl Mover {
                     ctx.scratch = ticket;
                     step
                 }
-                step => leave_after(step, locks, ticket),
+                step @ (Step::Now(_) | Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
+                    leave_after(step, locks, ticket)
+                }
             };
         }
         let mut bio = bio.take();

@@ -106,7 +106,7 @@ fn part_of(io: &Io, whole: &mut Bio, piece: Piece) -> Bio {
     let buf = match whole.op {
         Op::Read => whole.buf.like(io.pool(), len as usize),
         Op::Write => whole.buf.slice(at, len as usize),
-        _ => Buf::empty(),
+        Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => Buf::empty(),
     };
     let dest = io.lower(piece.place.lower);
     Bio { op: whole.op.clone(), range: span(piece.place.at, len), flags: whole.flags, dest, buf, tag: whole.tag }

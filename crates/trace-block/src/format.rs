@@ -1,5 +1,7 @@
 //! The formats. Each module holds one family: its layout, its parser, its encoder and its [`FormatInfo`].
 
+#![deny(clippy::cast_possible_truncation)]
+
 pub(crate) mod biosnoop;
 pub(crate) mod blk;
 pub(crate) mod blkparse;

@@ -180,7 +180,7 @@ impl PieceReader {
                 self.note_partial_record(framing.head);
                 Ok(None)
             }
-            _ => self.lost_frame(framing),
+            Length::Whole(_) | Length::Lost => self.lost_frame(framing),
         }
     }
 

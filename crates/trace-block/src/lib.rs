@@ -10,6 +10,8 @@
 //! [`generate`] (traces from numbers).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod convert;
 pub mod fault;

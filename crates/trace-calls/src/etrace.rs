@@ -4,6 +4,8 @@
 //! stopped in the middle loses what it had not yet flushed; a reader delivers all whole blocks and says that the tail
 //! is missing. Reading order: [`layout`], [`write`], [`read`].
 
+#![deny(clippy::cast_possible_truncation)]
+
 mod layout;
 mod read;
 mod write;

@@ -5,6 +5,8 @@
 //! a signed one is `(n << 1) ^ (n >> 63)` as a varint. A name is the varint number of its entry in a table of names
 //! that the surrounding format keeps.
 
+#![deny(clippy::cast_possible_truncation)]
+
 mod fields;
 
 use std::collections::BTreeMap;
@@ -125,10 +127,10 @@ impl<'a> Encoder<'a> {
 /// Appends one varint.
 pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
-        out.push(n as u8 | 0x80);
+        out.push((n & 0x7f) as u8 | 0x80);
         n >>= 7;
     }
-    out.push(n as u8);
+    out.push((n & 0x7f) as u8);
 }
 
 /// Reads values from the front of bytes.

@@ -203,10 +203,8 @@ impl Planner {
             self.is_free(range, true).then_some(range)
         })?;
         self.taken.push((dst, true));
-        match kind {
-            OpKind::Clone => Some(RangeOp::Clone { src, dst: dst.start() }),
-            _ => Some(RangeOp::Move { src, dst: dst.start() }),
-        }
+        let dst = dst.start();
+        Some(if kind == OpKind::Clone { RangeOp::Clone { src, dst } } else { RangeOp::Move { src, dst } })
     }
 
     /// A range that may be in flight beside those already drawn, and takes it.

@@ -67,6 +67,7 @@ fn out_of_range(limits: &Limits, pool: &Pool) -> Vec<Wrong> {
     out
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the callers ask for three kinds")]
 fn plain(kind: OpKind, at: u64, len: u64) -> Bio {
     match kind {
         OpKind::Zero => Bio::zero(at, len),

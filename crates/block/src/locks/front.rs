@@ -167,7 +167,7 @@ impl Front {
                 entry.remove();
                 true
             }
-            _ => false,
+            Entry::Occupied(_) | Entry::Vacant(_) => false,
         }
     }
 

@@ -71,7 +71,7 @@ impl super::Parser for Parser {
         // A flush has no place, whatever the program prints.
         let (offset, len) = match op {
             Op::Flush => (0, 0),
-            _ => (scaled(whole(sector, "SECTOR")?, SECTOR, "SECTOR")?, len),
+            Op::Read | Op::Write | Op::Discard => (scaled(whole(sector, "SECTOR")?, SECTOR, "SECTOR")?, len),
         };
         // A request that is refused must not name a volume.
         flushed(is_flush, at, 0, op, offset, len)?;

@@ -93,7 +93,7 @@ fn head(bytes: &[u8]) -> Option<Raw> {
 }
 
 fn fields(mut words: Words<'_>) -> Result<Raw, Short> {
-    let version = words.u32()? as u8;
+    let version = (words.u32()? & 0xff) as u8;
     let _sequence = words.u32()?;
     let (nanos, sector) = (words.u64()?, words.u64()?);
     let (bytes, action) = (words.u32()?, words.u32()?);
@@ -192,7 +192,7 @@ fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut 
     let number = |text: &str| text.parse::<u32>().expect("volumes are called by numbers");
     let device = number(major) << 20 | number(minor);
     out.extend_from_slice(&(MAGIC | u32::from(VERSION)).to_le_bytes());
-    out.extend_from_slice(&(serial as u32 + 1).to_le_bytes());
+    out.extend_from_slice(&(((serial + 1) & 0xffff_ffff) as u32).to_le_bytes());
     out.extend_from_slice(&r.at.0.to_le_bytes());
     out.extend_from_slice(&(range.start() / SECTOR).to_le_bytes());
     for word in [bytes, (category | QUEUE) << 16 | 1, 0, device, 0, 0] {

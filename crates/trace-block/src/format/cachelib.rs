@@ -74,7 +74,8 @@ impl super::Parser for Parser {
         }
         let mut record = inside;
         record.offset += self.number(block.trim_ascii(), shard.trim_ascii())? * BLOCK_BYTES;
-        Ok(if count == 1 { Yield::One(record) } else { Yield::Many(vec![record; count as usize]) })
+        let count = usize::try_from(count).expect("few repeats");
+        Ok(if count == 1 { Yield::One(record) } else { Yield::Many(vec![record; count]) })
     }
 
     fn missing_mark(&self) -> Option<Reason> {
@@ -95,7 +96,7 @@ impl Parser {
         if next >= BLOCKS_MAX {
             return Err(Reason::Beyond { what: "number of different blocks", most: BLOCKS_MAX as u64 });
         }
-        self.blocks.insert(key, next as u32);
+        self.blocks.insert(key, u32::try_from(next).expect("fewer blocks than 2^32"));
         Ok(next as u64)
     }
 }
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn more_blocks_than_memory_allows_are_refused_and_known_ones_are_read() {
         let (known, new) = (hash(b"known", b""), hash(b"new", b""));
-        let others = (0..BLOCKS_MAX as u128 - 1).map(|key| (key, key as u32 + 1));
+        let others = (0u128..).zip(1u32..).take(BLOCKS_MAX - 1);
         let blocks = std::iter::once((known, 0)).chain(others).collect();
         let mut parser = Parser { blocks, ..Parser::default() };
         assert_eq!((parser.blocks.len(), parser.blocks.contains_key(&new)), (BLOCKS_MAX, false));

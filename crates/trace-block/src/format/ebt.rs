@@ -50,7 +50,8 @@ pub(crate) const VERSION: u16 = 1;
 const NEEDS_ZSTD: u32 = 1 << 0;
 const NEEDS_KNOWN: u32 = NEEDS_ZSTD;
 
-const HEADER_BYTES: usize = 32;
+const HEADER_LEN: u16 = 32;
+const HEADER_BYTES: usize = HEADER_LEN as usize;
 const BLOCK_HEAD_BYTES: usize = 56;
 const END_BYTES: usize = 56;
 
@@ -175,7 +176,7 @@ fn put_header(needs: u32, out: &mut Vec<u8>) {
     let from = out.len();
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
-    out.extend_from_slice(&(HEADER_BYTES as u16).to_le_bytes());
+    out.extend_from_slice(&HEADER_LEN.to_le_bytes());
     out.extend_from_slice(&needs.to_le_bytes());
     out.extend_from_slice(&[0; 12]);
     put_crc(from, out);
@@ -184,12 +185,13 @@ fn put_header(needs: u32, out: &mut Vec<u8>) {
 /// Checks the first part: that this reader can read what follows.
 fn check_header(bytes: &[u8]) -> Result<(), Reason> {
     let bytes = sound(bytes, &MAGIC, HEADER_BYTES)?;
+    let small = |version: u16| u8::try_from(version).unwrap_or(u8::MAX);
     let mut r = Reader::new(&bytes[MAGIC.len()..]);
     let (version, _bytes, needs) = (r.le_u16(), r.le_u16(), r.le_u32());
     match (version, needs) {
         (Ok(VERSION), Ok(needs)) if needs & !NEEDS_KNOWN == 0 => Ok(()),
         (Ok(VERSION), Ok(needs)) => Err(Reason::Features(needs & !NEEDS_KNOWN)),
-        (Ok(found), _) => Err(Reason::Version { found: found.min(255) as u8, needed: VERSION as u8 }),
+        (Ok(found), _) => Err(Reason::Version { found: small(found), needed: small(VERSION) }),
         (Err(_), _) => Err(Reason::NoMark),
     }
 }

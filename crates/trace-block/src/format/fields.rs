@@ -45,7 +45,10 @@ pub(crate) fn time(field: &[u8], digits: u32, what: &'static str) -> Result<Nano
     }
     let nanos = match kept {
         [] => 0,
-        _ => self::digits(kept, what)? * 10u64.pow(digits - kept.len() as u32),
+        _ => {
+            let zeros = digits - u32::try_from(kept.len()).expect("at most as many as asked for");
+            self::digits(kept, what)? * 10u64.pow(zeros)
+        }
     };
     whole.checked_add(nanos).map(Nanos).ok_or(Reason::TooLarge(what))
 }

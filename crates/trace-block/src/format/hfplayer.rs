@@ -95,9 +95,9 @@ impl Parser {
             Start::Unknown => Start::At(raw),
             Start::Tick(first) if raw > Nanos::ZERO && ticks >= first => {
                 let start = u128::from(raw.0) * u128::from(first) / u128::from(ticks);
-                Start::At(Nanos(start as u64))
+                Start::At(Nanos(u64::try_from(start).expect("no later than the record")))
             }
-            known => known,
+            known @ (Start::Tick(_) | Start::At(_)) => known,
         };
         match self.start {
             Start::At(start) => raw.saturating_sub(start),

@@ -44,8 +44,8 @@ static FRAMING: Framing = Framing { head: PREFIX_MAX, length, next_start: |_| No
 
 fn length(bytes: &[u8]) -> Length {
     let mut rest = bytes;
-    match varint::take(&mut rest) {
-        Some(len) if len <= u64::from(u32::MAX) => Length::Whole(bytes.len() - rest.len() + len as usize),
+    match varint::take(&mut rest).map(u32::try_from) {
+        Some(Ok(len)) => Length::Whole(bytes.len() - rest.len() + len as usize),
         None if bytes.len() < PREFIX_MAX => Length::Unknown,
         _ => Length::Lost,
     }

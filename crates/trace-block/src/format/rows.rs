@@ -116,10 +116,7 @@ impl<'a> Fields<'a> {
 impl Column {
     /// How many text columns this is.
     fn span(&self) -> usize {
-        match self {
-            Column::Volume(Volume::HostDisk | Volume::MajorMinor) => 2,
-            _ => 1,
-        }
+        if matches!(self, Column::Volume(Volume::HostDisk | Volume::MajorMinor)) { 2 } else { 1 }
     }
 }
 

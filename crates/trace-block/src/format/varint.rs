@@ -6,10 +6,10 @@ pub(crate) const LEN_MAX: usize = 10;
 /// Appends `value`.
 pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
-        out.push(value as u8 | 0x80);
+        out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push((value & 0x7f) as u8);
 }
 
 /// Appends `value` such that small ones are short whatever their sign.

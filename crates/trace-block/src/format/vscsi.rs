@@ -162,7 +162,7 @@ fn encode(version: Version, serial: u64, r: &Record, losses: &mut Losses, out: &
         out.extend_from_slice(&command.to_le_bytes());
         out.extend_from_slice(&mark.to_le_bytes());
     }
-    for word in [serial as u32, bytes, 1] {
+    for word in [(serial & 0xffff_ffff) as u32, bytes, 1] {
         out.extend_from_slice(&word.to_le_bytes());
     }
     if version == Version::V1 {

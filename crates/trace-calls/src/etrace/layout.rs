@@ -7,7 +7,8 @@ use crate::words::choices;
 /// The version that is written. Version 1 has no page faults, and is read too.
 pub const VERSION: u16 = 2;
 /// Bytes of the header.
-pub const HEADER: usize = 32;
+pub const HEADER: usize = HEADER_LEN as usize;
+const HEADER_LEN: u16 = 32;
 /// Bytes of a block's head.
 pub const BLOCK_HEAD: usize = 32;
 /// Largest payload in bytes, unpacked.
@@ -51,7 +52,7 @@ pub(super) fn header(platform: u8) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[10..12].copy_from_slice(&(HEADER as u16).to_le_bytes());
+    bytes[10..12].copy_from_slice(&HEADER_LEN.to_le_bytes());
     bytes[12..16].copy_from_slice(&FEATURES.to_le_bytes());
     bytes[16] = platform;
     seal(&mut bytes);

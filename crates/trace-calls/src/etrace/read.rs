@@ -325,10 +325,10 @@ fn check_people(trace: &Trace) -> Result<(), EtraceError> {
 
 /// Parents and children that are missing are unknown: their threads came after what was recovered. Returns how many.
 fn forget_missing(trace: &mut Trace) -> u64 {
-    let known = trace.threads.len() as u32;
+    let known = trace.threads.len();
     let mut missing = 0;
     let mut forget = |thread: &mut Option<ThreadId>| {
-        if thread.is_some_and(|thread| thread.0 >= known) {
+        if thread.is_some_and(|thread| thread.0 as usize >= known) {
             *thread = None;
             missing += 1;
         }

@@ -192,12 +192,13 @@ fn write_block(out: &mut impl Write, open: &mut Open) -> io::Result<()> {
     let packed = zstd::bulk::compress(&payload, LEVEL)?;
     let is_smaller = packed.len() < payload.len();
     let stored = if is_smaller { &packed } else { &payload };
+    let small = |bytes: usize| u32::try_from(bytes).expect("a block is small");
     let head = BlockHead {
         kind: open.kind,
         packed: is_smaller,
         items: open.items,
-        stored: stored.len() as u32,
-        unpacked: payload.len() as u32,
+        stored: small(stored.len()),
+        unpacked: small(payload.len()),
         sum: crc32fast::hash(stored),
     };
     out.write_all(&head.to_bytes())?;
@@ -212,11 +213,11 @@ fn write_block(out: &mut impl Write, open: &mut Open) -> io::Result<()> {
 /// `out` cannot be written.
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
     let mut writer = Writer::new(out, trace.platform, &trace.source)?;
-    for (number, process) in trace.processes.iter().enumerate() {
-        writer.process(ProcessId(number as u32), process)?;
+    for (number, process) in (0..).zip(&trace.processes) {
+        writer.process(ProcessId(number), process)?;
     }
-    for (number, thread) in trace.threads.iter().enumerate() {
-        writer.thread(ThreadId(number as u32), thread)?;
+    for (number, thread) in (0..).zip(&trace.threads) {
+        writer.thread(ThreadId(number), thread)?;
     }
     trace.inherited.iter().try_for_each(|inherited| writer.inherited(inherited))?;
     trace.snapshot.entries.iter().try_for_each(|(path, entry)| writer.entry(path, entry))?;

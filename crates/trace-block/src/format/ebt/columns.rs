@@ -25,7 +25,7 @@ pub(super) fn put(records: &[Record], out: &mut Vec<u8>) {
     let shift = placed().map(|r| (r.offset | r.len).trailing_zeros()).min().unwrap_or(0).min(SHIFT_MAX);
     out.push(shift as u8);
     for four in records.chunks(4) {
-        out.push(four.iter().rev().fold(0, |byte, r| byte << 2 | r.op.index() as u8));
+        out.push(four.iter().rev().fold(0, |byte, r| byte << 2 | r.op as u8));
     }
     put_volumes(records, out);
     let mut last = records.first().map_or(0, |r| r.at.0);

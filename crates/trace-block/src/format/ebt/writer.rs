@@ -41,8 +41,8 @@ impl Encoder for Writer {
 
     /// Names the next volumes, up to `number`; those that were skipped are called by their numbers.
     fn introduce(&mut self, name: &str, number: u32, _: Nanos, _: &mut Vec<u8>) {
-        while self.names.len() < number as usize {
-            self.names.push(crate::format::unnamed(self.names.len() as u32));
+        for skipped in (0..number).skip(self.names.len()) {
+            self.names.push(crate::format::unnamed(skipped));
         }
         if self.names.len() == number as usize {
             let mut ends = (0..=name.len().min(NAME_MAX)).rev();
@@ -121,12 +121,13 @@ fn put_block(kind: Kind, items: usize, first: u64, at: Nanos, payload: &[u8], ou
     // Only a lack of memory fails here; then the block stays unpacked.
     let packed = zstd::bulk::compress(payload, LEVEL).ok().filter(|packed| packed.len() < payload.len());
     let stored = packed.as_deref().unwrap_or(payload);
+    let small = |count: usize| u32::try_from(count).expect("a block is small");
     let head = EbtHeader {
         kind,
         is_packed: packed.is_some(),
-        items: items as u32,
-        stored: stored.len() as u32,
-        raw: payload.len() as u32,
+        items: small(items),
+        stored: small(stored.len()),
+        raw: small(payload.len()),
         payload_crc: crc32fast::hash(stored),
         first,
         at,
