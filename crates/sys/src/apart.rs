@@ -8,9 +8,9 @@
 use std::io;
 use std::thread;
 
-/// What is to be done, with texts in and a text or an error number out, so that no descriptor can cross over: an
-/// `IsolatedCall` must use none but those that it opens (and the standard ones). It must not wake tasks of a world:
-/// that takes a descriptor too.
+/// What is to be done. Texts go in, a text or an error number comes out, so that no descriptor can cross over. An
+/// `IsolatedCall` must use no descriptors but those that it opens (and the standard ones). It must not wake tasks of a
+/// world: that takes a descriptor too.
 pub type IsolatedCall = fn(&[String]) -> Result<String, i32>;
 
 /// The first descriptor that is not a standard one.
@@ -60,8 +60,8 @@ fn in_own_table<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) ->
 /// Gives this thread a table of descriptors of its own, without those that it shared until now.
 fn leave_descriptors() -> io::Result<()> {
     // SAFETY: this thread was made for one call. Nothing that owns or borrows a descriptor was moved to it: an
-    // `IsolatedCall` is a plain function that is given texts and gives one or a number back; other work is one too, and is given
-    // what says that it has none.
+    // `IsolatedCall` is a plain function that is given texts and gives a text or a number back; other work is one too,
+    // and is given what says that it has none.
     let result = unsafe {
         libc::syscall(libc::SYS_close_range, FIRST_OWN, libc::c_uint::MAX, libc::CLOSE_RANGE_UNSHARE as libc::c_uint)
     };
