@@ -3,7 +3,7 @@
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
 //! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
 //! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
-//! end of a process until that has ended. When none is left, the model is repaired.
+//! end of a process or for a lock until that has ended. When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -231,7 +231,7 @@ impl Compiler {
         self.expire(action.enter.0);
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
-        if patient && self.waits_for_a_child(&action) {
+        if patient && self.is_held_back(&action) {
             self.put_off.push_back(PutOff { action, until: self.taken });
             return;
         }
@@ -258,7 +258,7 @@ impl Compiler {
     fn retry(&mut self) {
         let mut at = 0;
         while at < self.put_off.len() {
-            if self.put_off[at].until > self.taken || self.waits_for_a_child(&self.put_off[at].action) {
+            if self.put_off[at].until > self.taken || self.is_held_back(&self.put_off[at].action) {
                 at += 1;
                 continue;
             }
@@ -270,7 +270,7 @@ impl Compiler {
                     at += 1;
                 }
                 None => {
-                    if !matches!(text, Call::Wait { .. }) {
+                    if !matches!(text, Call::Wait { .. } | Call::Flock { .. }) {
                         self.about.repairs.add(RepairKind::OrderChanged, number, || told(&text));
                     }
                     at = 0;
@@ -279,10 +279,13 @@ impl Compiler {
         }
     }
 
-    /// Whether an action waits for the end of a process that still has something to do: it takes effect behind that.
-    fn waits_for_a_child(&self, action: &Action) -> bool {
+    /// Whether an action waits for the end of a process that still has something to do, or for a lock that another one
+    /// still holds: it takes effect behind that.
+    fn is_held_back(&self, action: &Action) -> bool {
         let child = self.waited_for(&action.call, action.outcome);
+        let has_lock = matches!(action.outcome, Outcome::Done(_));
         child.is_some_and(|child| self.world.tasks[child.0 as usize].alive)
+            || (has_lock && self.world.is_locked_out(action.thread, &action.call))
     }
 
     /// The process for whose end a call waited.
