@@ -4,7 +4,7 @@
 //! unlock, the last close, the end of a process.
 
 use esker_trace_calls::action::ThreadId;
-use esker_trace_calls::call::{Call, Fd};
+use esker_trace_calls::call::Fd;
 use esker_trace_calls::words::LockKind;
 
 use super::World;
@@ -53,15 +53,6 @@ impl World {
             self.begin_lock(inode, description, kind);
         }
         Ok(0)
-    }
-
-    /// Whether a call waits for a lock that another open file description holds.
-    pub(super) fn is_locked_out(&self, thread: ThreadId, call: &Call) -> bool {
-        let Call::Flock { fd, kind, wait: true } = call else { return false };
-        let Some(descriptor) = self.peek(thread, fd.0).filter(|_| *kind != LockKind::Unlock) else { return false };
-        let inode = self.descriptions[descriptor.description].inode;
-        let mut held = self.locks.get(&inode).into_iter().flat_map(|locks| &locks.held);
-        held.any(|hold| hold.description != descriptor.description && excludes(hold.kind, *kind))
     }
 
     fn lock_of(&self, inode: InodeId, description: usize) -> Option<LockKind> {

@@ -39,10 +39,13 @@ impl World {
     pub(super) fn object(&mut self, thread: ThreadId, object: &Object) -> Answer<InodeId> {
         let id = match object {
             Object::Fd(fd) => self.fd_inode(thread, *fd)?,
-            Object::Path { at, follow } => {
-                let goal = if *follow { Goal::Follow } else { Goal::Stay };
-                self.find(thread, at, goal)?.inode.ok_or(Errno::ENOENT)?
-            }
+            Object::Path { at, follow } => match at.descriptor() {
+                Some(fd) => self.fd_inode(thread, fd)?,
+                None => {
+                    let goal = if *follow { Goal::Follow } else { Goal::Stay };
+                    self.find(thread, at, goal)?.inode.ok_or(Errno::ENOENT)?
+                }
+            },
         };
         self.touch_inode(id, Role::Use);
         self.object = Some(id);
