@@ -60,6 +60,33 @@ fn a_set_id_file_of_a_foreign_trace_is_masked_and_told() {
     assert_eq!((mode("own/tree/x"), mode("own")), (0o6777, 0o700));
 }
 
+/// What `tar`, `mv` and programs that publish files without a name do.
+const COPIES: &str = r##"100 1700000000.000001 mkdir("/o", 0700) = 0 <0.000010>
+100 1700000000.000100 openat(AT_FDCWD, "/o", O_RDONLY|O_NOFOLLOW|O_CLOEXEC|O_PATH|O_DIRECTORY) = 3</o> <0.000010>
+100 1700000000.000200 chmod("/proc/self/fd/3", 0755) = 0 <0.000010>
+100 1700000000.000300 close(3</o>) = 0 <0.000010>
+100 1700000000.000400 openat(AT_FDCWD, "/o", O_RDWR|O_TMPFILE, 0600) = 3</o/#5>(deleted) <0.000010>
+100 1700000000.000500 write(3</o/#5>(deleted), ""..., 79) = 79 <0.000010>
+100 1700000000.000600 linkat(AT_FDCWD, "/proc/self/fd/3", AT_FDCWD, "/o/new", AT_SYMLINK_FOLLOW) = 0 <0.000010>
+100 1700000000.000700 close(3</o/new>) = 0 <0.000010>
+100 1700000000.000800 rename("/o/new", "/o/x") = -1 EXDEV (Invalid cross-device link) <0.000010>
+100 1700000000.003900 exit_group(0) = ?
+100 1700000000.004000 +++ exited with 0 +++
+"##;
+
+#[test]
+fn names_of_descriptors_and_other_file_systems_have_their_effect() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    std::fs::write(dir.path().join("c.strace"), COPIES).expect("it can be written");
+    let told = esker(dir.path(), "trace replay c.strace --dir run", 0);
+    assert!(told.contains("\nmismatches   0 of "), "{told}");
+    assert!(told.contains("adapted: clones, links, renames and maps that failed"), "{told}");
+    let seen = |path: &str| std::fs::metadata(dir.path().join("run/tree").join(path)).expect("it was made");
+    assert_eq!((seen("o").mode() & 0o7777, seen("o/new").len()), (0o755, 79));
+    assert!(!dir.path().join("run/tree/o/x").exists() && !dir.path().join("run/tree/proc").exists());
+}
+
 #[test]
 fn bytes_of_a_trace_are_bounded_on_request() {
     let dir = tempfile::tempdir().expect("a scratch folder");
@@ -75,7 +102,7 @@ fn a_recording_that_lost_all_of_its_actions_is_no_success() {
     std::fs::write(dir.path().join("s.strace"), SET_ID).expect("it can be written");
     esker(dir.path(), "trace import s.strace -o whole.etrace", 0);
     let whole = std::fs::read(dir.path().join("whole.etrace")).expect("it was written");
-    let mut lost = 0;
+    let (mut lost, mut partial) = (0, 0);
     for at in (0..whole.len()).step_by(5) {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
@@ -85,6 +112,13 @@ fn a_recording_that_lost_all_of_its_actions_is_no_success() {
         let output = command.current_dir(dir.path()).args(line.split(' ')).output().expect("the program starts");
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(!(output.status.success() && told.contains(": 0 actions")), "byte {at}: {told}");
+        if told.contains("parts of the recording are lost") {
+            assert_eq!(output.status.code(), Some(1), "byte {at}: {told}");
+            esker(dir.path(), "trace compile damaged.etrace -o out.ectr --force --partial", 0);
+            let json = esker(dir.path(), "trace replay out.ectr --dir part --json - --max-failures 100", 0);
+            assert!(json.contains("of the recording w"), "byte {at}: {json}");
+            partial += 1;
+        }
         if told.contains("all actions are lost") {
             assert_eq!(output.status.code(), Some(1), "byte {at}: {told}");
             esker(dir.path(), "trace replay damaged.etrace --dir run", 1);
@@ -92,6 +126,7 @@ fn a_recording_that_lost_all_of_its_actions_is_no_success() {
         }
     }
     assert!(lost > 0, "no damage lost all actions");
+    assert!(partial > 0, "no damage lost a part");
 }
 
 /// Descriptors, sizes, depths, times and ends that no program has.

@@ -5,6 +5,7 @@
 //! Fields named `seen…` are what the call told the program; all others are its arguments. Buffers and their contents
 //! are not kept. Offsets and lengths are in bytes.
 
+mod alias;
 mod fds;
 mod kinds;
 mod parts;

@@ -58,6 +58,8 @@ pub struct Entry {
     pub modified: i64,
     /// Its extended attributes.
     pub xattrs: Vec<Xattr>,
+    /// Bytes of a file that are holes. Where they are is not kept.
+    pub holes: u64,
 }
 
 impl Entry {
@@ -68,13 +70,82 @@ impl Entry {
             EntryKind::Symlink { .. } => 0o777,
             _ => 0o644,
         };
-        Entry { kind, mode, group: 0, modified: 0, xattrs: Vec::new() }
+        Entry { kind, mode, group: 0, modified: 0, xattrs: Vec::new(), holes: 0 }
     }
 }
 
 structs! {
     Xattr { name, len }
-    Entry { kind, mode, group, modified, xattrs }
+}
+
+/// Stands before the type of a file with holes, and their bytes behind it.
+const HAS_HOLES: u8 = 8;
+
+impl Field for Entry {
+    fn put(&self, to: &mut Encoder<'_>) {
+        if self.holes > 0 {
+            to.byte(HAS_HOLES);
+            self.holes.put(to);
+        }
+        self.kind.put(to);
+        self.mode.put(to);
+        self.group.put(to);
+        self.modified.put(to);
+        self.xattrs.put(to);
+    }
+
+    fn get(from: &mut Decoder<'_>) -> Result<Entry, Malformed> {
+        let (holes, tag) = match from.byte()? {
+            HAS_HOLES => (Field::get(from)?, from.byte()?),
+            tag => (0, tag),
+        };
+        let kind = EntryKind::of_tag(tag, from)?;
+        let (mode, group, modified) = (Field::get(from)?, Field::get(from)?, Field::get(from)?);
+        Ok(Entry { kind, mode, group, modified, xattrs: Field::get(from)?, holes })
+    }
+
+    fn render(&self, to: &mut String) {
+        to.push_str("{kind=");
+        self.kind.render(to);
+        to.push_str(" mode=");
+        self.mode.render(to);
+        to.push_str(" group=");
+        self.group.render(to);
+        to.push_str(" modified=");
+        self.modified.render(to);
+        to.push_str(" xattrs=");
+        self.xattrs.render(to);
+        if self.holes > 0 {
+            to.push_str(" holes=");
+            self.holes.render(to);
+        }
+        to.push('}');
+    }
+
+    fn parts<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        self.kind.parts(see);
+        self.xattrs.parts(see);
+    }
+
+    fn parts_mut(&mut self, change: &mut dyn FnMut(PartMut<'_>)) {
+        self.kind.parts_mut(change);
+        self.xattrs.parts_mut(change);
+    }
+}
+
+impl EntryKind {
+    /// The type of that number, of which the number itself is read.
+    fn of_tag(tag: u8, from: &mut Decoder<'_>) -> Result<EntryKind, Malformed> {
+        Ok(match tag {
+            1 => EntryKind::File { size: Field::get(from)? },
+            2 => EntryKind::Directory,
+            3 => EntryKind::Symlink { target: Field::get(from)? },
+            4 => EntryKind::Fifo,
+            5 => EntryKind::Socket,
+            tag @ 6..=7 => EntryKind::Device { block: tag == 7, major: Field::get(from)?, minor: Field::get(from)? },
+            _ => return Err(from.malformed("the number of no type of file")),
+        })
+    }
 }
 
 impl Field for EntryKind {
@@ -100,15 +171,8 @@ impl Field for EntryKind {
     }
 
     fn get(from: &mut Decoder<'_>) -> Result<EntryKind, Malformed> {
-        Ok(match from.byte()? {
-            1 => EntryKind::File { size: Field::get(from)? },
-            2 => EntryKind::Directory,
-            3 => EntryKind::Symlink { target: Field::get(from)? },
-            4 => EntryKind::Fifo,
-            5 => EntryKind::Socket,
-            tag @ 6..=7 => EntryKind::Device { block: tag == 7, major: Field::get(from)?, minor: Field::get(from)? },
-            _ => return Err(from.malformed("the number of no type of file")),
-        })
+        let tag = from.byte()?;
+        EntryKind::of_tag(tag, from)
     }
 
     fn render(&self, to: &mut String) {
@@ -144,4 +208,24 @@ impl Field for EntryKind {
 pub struct Snapshot {
     /// The entries. A parent comes before its children.
     pub entries: BTreeMap<PathBytes, Entry>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::NameTable;
+
+    #[test]
+    fn holes_are_kept_and_files_without_any_are_written_as_ever() {
+        let bytes = |entry: &Entry| {
+            let (mut bytes, mut names) = (Vec::new(), NameTable::new());
+            entry.put(&mut Encoder::new(&mut bytes, &mut names));
+            assert_eq!(Entry::get(&mut Decoder::new(&bytes, names.names())).as_ref(), Ok(entry));
+            bytes
+        };
+        let full = Entry::plain(EntryKind::File { size: 300 });
+        let sparse = Entry { holes: 200, ..full.clone() };
+        assert_eq!(bytes(&sparse)[0], HAS_HOLES);
+        assert!(bytes(&sparse).ends_with(&bytes(&full)));
+    }
 }

@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and
 //! how it changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`,
-//! `process`, `queues`, `memory`; `looks` (which of them change nothing), `made_up` (files without a size of their
+//! `process`, `queues`, `memory`, `locks`; `looks` (which of them change nothing), `made_up` (files without a size of their
 //! own); [`compile()`] plays a whole trace.
 
 mod act;
@@ -16,6 +16,7 @@ mod ahead;
 pub mod compile;
 mod descriptors;
 mod killed;
+mod locks;
 mod looks;
 mod made_up;
 mod memory;

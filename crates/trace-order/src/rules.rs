@@ -9,6 +9,10 @@
 //! the compiler found the results possible. They do not order behind a call that waits for others (a read of a pipe, a
 //! lock): its peer might never come.
 //!
+//! Names alone do not tell that a directory is empty, nor where the names in it lead. So *stage* on paths also orders
+//! what looks for a name in a directory before the removal or the renaming of that directory. *Stage* on descriptors
+//! orders the end of a lock before the next lock of the file that it kept waiting.
+//!
 //! The source's sequential rule orders reads of one file, too, though nothing passes from one to the other: a replay
 //! then makes a thread wait for the thread that read before it in the trace. *Readers and writers*, ours, is sequential
 //! without that: an action that only looks comes after the changes before it, and before those behind it.
@@ -46,11 +50,11 @@ bitflags! {
         const THREAD_SEQ = 1 << 1;
         /// Sequential on files that are no directories.
         const FILE_SEQ = 1 << 2;
-        /// Stage on paths.
+        /// Stage on paths, and uses of a directory before its removal or renaming.
         const PATH_STAGE = 1 << 3;
         /// Name on paths.
         const PATH_NAME = 1 << 4;
-        /// Stage on descriptors and on maps of files.
+        /// Stage on descriptors and on maps of files; the end of a lock before the next one.
         const FD_STAGE = 1 << 5;
         /// Sequential on descriptors.
         const FD_SEQ = 1 << 6;

@@ -13,12 +13,19 @@ use std::path::{Component, Path, PathBuf};
 
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Entry, EntryKind, PathBytes, Word, Xattr};
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, Statx, StatxFlags, statx};
+use rustix::io::Errno;
 
 use crate::calls::kind_of_mode;
 
 /// Symbolic links that are followed in one path, as in the kernel.
 const LINKS_MAX: u32 = 40;
+/// Bytes of a block as `stat` counts them.
+const BLOCK: u64 = 512;
+/// Bytes without blocks from which a file is asked for its holes.
+const HOLES_FROM: u64 = 64 << 10;
+/// Holes that are looked for in one file.
+const HOLES_MAX: u32 = 1 << 16;
 
 /// What was looked at, and when recording began.
 #[derive(Debug)]
@@ -181,7 +188,8 @@ impl Snapshot {
             _ if look.0.stx_nlink < 2 => 0,
             _ => *self.groups.entry((look.device(), look.0.stx_ino)).or_insert(next),
         };
-        Entry { kind, mode: look.0.stx_mode & 0o7777, group, modified: look.modified(), xattrs: xattrs(path) }
+        let holes = look.may_have_holes().then(|| holes(path, look.0.stx_size)).flatten().unwrap_or(0);
+        Entry { kind, mode: look.0.stx_mode & 0o7777, group, modified: look.modified(), xattrs: xattrs(path), holes }
     }
 }
 
@@ -218,6 +226,12 @@ impl FileStat {
         EntryKind::Device { block, major: self.0.stx_rdev_major, minor: self.0.stx_rdev_minor }
     }
 
+    /// Whether a file has so few blocks that it is worth a look.
+    fn may_have_holes(&self) -> bool {
+        let blocks = self.0.stx_blocks.saturating_mul(BLOCK);
+        self.kind() == FileKind::Regular && self.0.stx_size.saturating_sub(blocks) >= HOLES_FROM
+    }
+
     fn modified(&self) -> i64 {
         nanos(self.0.stx_mtime.tv_sec, self.0.stx_mtime.tv_nsec)
     }
@@ -227,6 +241,27 @@ impl FileStat {
         let known = self.0.stx_mask & StatxFlags::BTIME.bits() != 0;
         known.then(|| nanos(self.0.stx_btime.tv_sec, self.0.stx_btime.tv_nsec))
     }
+}
+
+/// Bytes of a file that are holes, if it can be opened. A file that its file system compresses has none.
+fn holes(path: &Path, size: u64) -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::NOATIME | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let (mut at, mut holes) = (0, 0u64);
+    for _ in 0..HOLES_MAX {
+        let hole = rustix::fs::seek(&file, SeekFrom::Hole(at)).ok()?.min(size);
+        let data = match rustix::fs::seek(&file, SeekFrom::Data(hole)) {
+            Ok(data) => data.min(size),
+            Err(Errno::NXIO) => size,
+            Err(_) => return None,
+        };
+        holes += data - hole;
+        at = data;
+        if at >= size {
+            break;
+        }
+    }
+    Some(holes)
 }
 
 fn nanos(seconds: i64, nanos: u32) -> i64 {

@@ -4,7 +4,7 @@
 //! `manifest.json`. There is one way of making: look at what is there, take away what should not be, put right what
 //! differs. After a full initialisation nothing was there; a delta skips at once what the manifest proves untouched.
 //!
-//! Files get their sizes and bytes that cannot be compressed, left out or shared, because a hole never reaches a
+//! Files get their sizes, their holes, and bytes that cannot be compressed, left out or shared, because a hole never reaches a
 //! device. Invisible state (ageing, the order of creation) is not reproduced.
 
 use std::collections::BTreeMap;
@@ -260,7 +260,7 @@ pub fn initialise(
 /// # Errors
 /// [`InitError::OverMax`].
 pub fn check_max(dir: &Path, snapshot: &Snapshot, written: u64, max: Option<u64>) -> Result<(), InitError> {
-    let tree = snapshot.entries.values().map(size).fold(0, u64::saturating_add);
+    let tree = snapshot.entries.values().map(data).fold(0, u64::saturating_add);
     match max {
         Some(max) if tree.saturating_add(written) > max => {
             Err(InitError::OverMax { dir: dir.to_path_buf(), tree, written, max })
@@ -344,10 +344,10 @@ fn sync_tree(root: &Root, drop_caches: bool, done: &mut Initialised) -> Result<(
     Ok(())
 }
 
-/// Bytes of an entry's data.
-fn size(entry: &Entry) -> u64 {
+/// Bytes of an entry's data, without holes.
+fn data(entry: &Entry) -> u64 {
     match entry.kind {
-        EntryKind::File { size } => size,
+        EntryKind::File { size } => size.saturating_sub(entry.holes),
         _ => 0,
     }
 }

@@ -13,6 +13,7 @@
 //! Reading order: this file, [`answer`], [`slots`], then one file for each family of calls.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,17 +23,19 @@ use esker_trace_calls::call::Family;
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{At, Call, Fd, Object, Platform};
 use esker_trace_order::compiled::{SlotEffect, Step};
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::privilege;
-use crate::root::{Base, Cache, ParentDir, Root};
+use crate::root::{Base, Cache, ParentDir, Root, proc_path};
 use crate::special::Specials;
 use crate::tally::Tally;
 
+mod acl;
 mod aio;
 mod answer;
 mod buffers;
+mod copying;
 mod cost;
 mod data;
 mod fds;
@@ -48,7 +51,7 @@ mod start;
 mod tests;
 
 pub use answer::{Answer, Skip};
-use answer::{Fail, Reply, as_traced, bytes, done, is_circumstance, traced};
+use answer::{Fail, Reply, as_traced, bytes, done, is_circumstance, is_of_other_systems, traced};
 use buffers::Buffers;
 use cost::Stopwatch;
 pub use cost::sharing_ns;
@@ -130,6 +133,8 @@ pub struct CallExecutor<'a> {
     scratch: Vec<u8>,
     seen: Option<(FileKind, u64)>,
     watch: Stopwatch,
+    /// Permissions of the file whose access list a process asked for last.
+    lists_asked: BTreeMap<u32, u16>,
     /// What the next call will ask for first.
     ready: Cell<Option<(Fd, Arc<Handle>)>>,
 }
@@ -162,6 +167,7 @@ impl<'a> CallExecutor<'a> {
             scratch: Vec::new(),
             seen: None,
             watch: Stopwatch::default(),
+            lists_asked: BTreeMap::new(),
             ready: Cell::new(None),
         }
     }
@@ -198,7 +204,11 @@ impl<'a> CallExecutor<'a> {
     /// Makes the call, for which [`CallExecutor::prepare`] got ready.
     pub fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         self.seen = None;
-        let reply = if is_circumstance(turn.step) { Err(Fail::Skip(Skip::Circumstance)) } else { self.dispatch(turn) };
+        let reply = match turn.step {
+            step if is_circumstance(step) => Err(Fail::Skip(Skip::Circumstance)),
+            step if is_of_other_systems(step) => Err(Fail::Skip(Skip::OtherSystems)),
+            _ => self.dispatch(turn),
+        };
         let (result, skipped) = match reply {
             Ok(value) => (Ok(value), None),
             Err(Fail::Errno(errno)) => (Err(traced(errno)), None),
@@ -308,8 +318,18 @@ impl<'a> CallExecutor<'a> {
 
     /// A handle without access on what `at` names.
     fn named(&self, at: &At, follow: bool) -> Result<OwnedFd, Fail> {
+        let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
+        self.open_at(at, flags, Mode::empty())
+    }
+
+    /// Opens what `at` names: by its path in the tree, or anew what a descriptor is open on.
+    fn open_at(&self, at: &At, flags: OFlags, mode: Mode) -> Result<OwnedFd, Fail> {
+        if let Some(fd) = at.descriptor() {
+            let handle = self.inside(fd)?;
+            return Ok(rustix::fs::open(proc_path(&*handle), flags | OFlags::CLOEXEC, mode)?);
+        }
         let start = self.start(at)?;
-        Ok(self.kernel.root.handle(base(start.as_deref()), &at.path, follow)?)
+        Ok(self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, mode)?)
     }
 
     fn target(&self, object: &Object) -> Result<Target, Fail> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use esker_trace_order::compiled::{Program, Repairs};
+use esker_trace_order::compiled::{Lost, Program, Repairs};
 use esker_trace_order::model::compile;
 use serde_json::json;
 
@@ -20,8 +20,8 @@ pub const VERB: Verb = Verb::of::<Compile>(About {
     details: "Plays all calls on a symbolic file system, which finds the files, names and descriptors of each call. \
               Contradictions between the trace and known files are repaired and counted: files that no snapshot lists \
               are added to the tree at the start, descriptors are opened before the start, a lost event is replaced. \
-              The result holds for every mode and every choice of rules. Exit status 3: more contradictions than \
-              --max-repairs.",
+              The result holds for every mode and every choice of rules. A recording of which parts are lost is \
+              refused without --partial. Exit status 3: more contradictions than --max-repairs.",
     examples: &[
         Example { line: "esker trace compile app.etrace -o app.ectr", does: "compiles a recording" },
         Example { line: "esker trace compile app.strace -o app.ectr", does: "imports and compiles what strace wrote" },
@@ -45,6 +45,9 @@ struct Compile {
     /// Contradictions between trace and files that are allowed [default: any number]
     #[arg(long, value_name = "COUNT")]
     max_repairs: Option<u64>,
+    /// Compile also a recording of which parts are lost: replays of it predict nothing
+    #[arg(long)]
+    partial: bool,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
@@ -57,6 +60,10 @@ struct Compile {
 enum Unwritten {
     #[error("{0}: cannot be written: {1}")]
     Refused(String, std::io::Error),
+    #[error(
+        "{0}: parts of the recording are lost: record again with a larger --buffer, or compile what is left with --partial"
+    )]
+    Partial(String),
     #[error("{0}: {1}")]
     Uncompiled(String, esker_trace_order::model::CompileError),
 }
@@ -67,6 +74,10 @@ impl Run for Compile {
         if let Err(lost) = recording::refuse_lost(&trace, &self.source.name()) {
             recording::complain(&trace.warnings, terminal);
             return Err(lost);
+        }
+        if !self.partial && !Lost::of(&trace.warnings).is_nothing() {
+            recording::complain(&trace.warnings, terminal);
+            return Err(Unwritten::Partial(self.source.name()).into());
         }
         let warnings = trace.warnings.clone();
         let bar = terminal.steps(trace.actions.len() as u64).with_message("compiling");

@@ -31,7 +31,7 @@ impl Call {
             Call::DupTo { fd, .. } | Call::ReceiveFds { fd, .. } => used.push(*fd),
             _ => self.parts(&mut |part| match part {
                 Part::Fd(fd) => used.push(fd),
-                Part::At(at) if !at.path.starts_with(b"/") => used.push(at.dir),
+                Part::At(at) if !at.path.starts_with(b"/") || at.descriptor().is_some() => used.push(at.dir),
                 Part::At(_) | Part::Path(_) | Part::Word(_) => (),
             }),
         }

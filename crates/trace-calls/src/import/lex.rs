@@ -2,6 +2,8 @@
 
 /// Deepest nesting of lists and structures.
 const DEPTH_MAX: usize = 12;
+/// Stands behind the note on a descriptor of a file without a name.
+const GONE: &[u8] = b"(deleted)";
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,8 +267,12 @@ impl<'a> Lexer<'a> {
             }
             self.at += 1;
             if open == 0 {
-                let note = &self.bytes[start..self.at - 1];
-                return Ok(unescaped(note));
+                let mut note = unescaped(&self.bytes[start..self.at - 1]);
+                // A name that is gone is told behind the brackets.
+                if self.skip(GONE) {
+                    note.extend_from_slice(b" (deleted)");
+                }
+                return Ok(note);
             }
         }
         self.fail("the end of a note in <>")

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use esker_trace_calls::name::Word;
 use esker_trace_calls::trace::Platform;
+use esker_trace_calls::warning::{WarningKind, Warnings};
 use serde::Serialize;
 
 /// Actions named for each kind of repair.
@@ -129,6 +130,31 @@ impl Repairs {
     }
 }
 
+/// What a recording has no more of what happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Lost {
+    /// Events that the recorder lost.
+    pub events: u64,
+    /// Records of damaged parts.
+    pub records: u64,
+    /// Ends that are missing.
+    pub ends: u64,
+}
+
+impl Lost {
+    /// What the warnings of a reading tell.
+    pub fn of(warnings: &Warnings) -> Lost {
+        let count = |kind| warnings.count(kind);
+        let (events, records) = (count(WarningKind::LostEvents), count(WarningKind::Damaged));
+        Lost { events, records, ends: count(WarningKind::CutTail) }
+    }
+
+    /// Whether nothing is.
+    pub fn is_nothing(&self) -> bool {
+        *self == Lost::default()
+    }
+}
+
 /// What a compiled trace tells of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct About {
@@ -140,10 +166,18 @@ pub struct About {
     pub elapsed_ns: u64,
     /// What was repaired.
     pub repairs: Repairs,
+    /// What the recording lost.
+    pub lost: Lost,
 }
 
 impl Default for About {
     fn default() -> About {
-        About { platform: Platform::Linux, source: Word::from("none"), elapsed_ns: 0, repairs: Repairs::default() }
+        About {
+            platform: Platform::Linux,
+            source: Word::from("none"),
+            elapsed_ns: 0,
+            repairs: Repairs::default(),
+            lost: Lost::default(),
+        }
     }
 }

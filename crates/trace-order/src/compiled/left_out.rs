@@ -1,5 +1,5 @@
-//! I/O of the program that a replay does not make, because no call of the trace holds it: requests of an io_uring, and
-//! accesses through maps of files. A time that was measured without it is none of the program.
+//! I/O of the program that a replay does not make, because no call of the trace holds it: requests of an io_uring,
+//! accesses through maps of files, files that another process opened, and what a recording lost. A time that was measured without it is none of the program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use esker_trace_calls::call::{Call, Fd};
 use esker_trace_calls::words::{FileKind, MapFlags};
 use serde::{Deserialize, Serialize};
 
-use super::{Opened, Program, SlotEffect, Step};
+use super::{Lost, Opened, Program, SlotEffect, Step};
 
 /// Maps of more bytes than this may hide reads that take time.
 const FEW_PAGES: u64 = 4 * 4096;
@@ -25,6 +25,16 @@ pub struct LeftOut {
     pub mapped_writes: u64,
     /// Maps of files larger than a few pages whose reads were not recorded: the trace has no page faults.
     pub mapped_reads: u64,
+    /// Descriptors that came through sockets: what they are open on is in no trace. Nothing, as what follows, in reports
+    /// of before it was told.
+    #[serde(default)]
+    pub passed_descriptors: u64,
+    /// Events that the recorder lost.
+    #[serde(default)]
+    pub lost_events: u64,
+    /// Parts of the recording that are damaged or missing.
+    #[serde(default)]
+    pub damaged_parts: u64,
 }
 
 impl LeftOut {
@@ -32,7 +42,8 @@ impl LeftOut {
     pub fn of(program: &Program) -> LeftOut {
         let mut gathering = Gathering::new(program.opened());
         program.steps().iter().for_each(|step| gathering.see(step));
-        gathering.done()
+        let Lost { events, records, ends } = program.about().lost;
+        LeftOut { lost_events: events, damaged_parts: records.saturating_add(ends), ..gathering.done() }
     }
 
     /// Why the time of a replay says nothing of the program; `None` if nothing speaks against it.
@@ -47,6 +58,11 @@ impl LeftOut {
                 format!("requests of {n} io_uring{s} that the kernel polls (IORING_SETUP_SQPOLL) were not seen")
             }),
             some(self.mapped_writes, |n, s, _| format!("writes through {n} shared map{s} of files were not played")),
+            some(self.passed_descriptors, |n, s, _| {
+                format!("calls on {n} descriptor{s} that came through sockets were not played")
+            }),
+            some(self.lost_events, |n, s, were| format!("{n} event{s} {were} lost by the recorder")),
+            some(self.damaged_parts, |n, s, were| format!("{n} part{s} of the recording {were} damaged or missing")),
         ];
         let told: Vec<String> = reasons.into_iter().flatten().collect();
         (!told.is_empty()).then(|| told.join("; "))
@@ -104,11 +120,17 @@ impl Gathering {
                 }
                 self.found.polled_rings += u64::from(is_polled && step.outcome.value().is_some());
             }
+            Call::Open { at, .. } if at.descriptor().is_some() => {
+                made(step).for_each(|slot| self.copied(at.dir, slot));
+            }
             Call::Open { at, .. } if at.path.starts_with(DEVICES) => {
                 self.elsewhere.extend(made(step).map(|slot| slot.0));
             }
             Call::Dup { fd, .. } | Call::DupTo { fd, .. } => made(step).for_each(|slot| self.copied(*fd, slot)),
             Call::Map { fd, len, flags, .. } => self.mapped(*fd, *len, *flags, step),
+            Call::ReceiveFds { seen_fds, .. } if step.outcome.value().is_some() => {
+                self.found.passed_descriptors += seen_fds.len() as u64;
+            }
             Call::PageFault { .. } => self.sees_faults = true,
             Call::MapTouch { fd, write, .. } => {
                 self.sees_faults = true;

@@ -141,6 +141,10 @@ fn put_about(about: &About, to: &mut Encoder<'_>) {
             esker_trace_calls::name::Word::from(what.as_str()).put(to);
         }
     }
+    // A whole recording says nothing here.
+    if !about.lost.is_nothing() {
+        [about.lost.events, about.lost.records, about.lost.ends].into_iter().for_each(|count| to.unsigned(count));
+    }
 }
 
 fn put_player(player: &Player, to: &mut Encoder<'_>) {

@@ -30,6 +30,7 @@ impl World {
         self.effects.clear();
         self.grown.clear();
         (self.looked, self.object) = (None, None);
+        self.actor = Some(thread);
         self.dry = intent == Intent::Try;
         self.seen = if let Intent::Follow(value) = intent { Some(value) } else { None };
         self.note_start(thread);
@@ -126,11 +127,11 @@ impl World {
             Call::Map { fd, len, offset, flags, .. } => self.map(thread, *fd, *offset, *len, *flags),
             Call::Fcntl { fd, cmd: FcntlCmd::SetFd, arg } => self.set_cloexec(thread, *fd, arg & 1 != 0),
             Call::SetFlags { fd, flags } => self.set_flags(thread, *fd, *flags),
+            Call::Flock { fd, kind, .. } => self.flock(thread, *fd, *kind),
             Call::Fcntl { fd, .. } => self.used(thread, &[*fd], false),
             Call::Advise { fd, .. }
             | Call::ReadAhead { fd, .. }
             | Call::SyncRange { fd, .. }
-            | Call::Flock { fd, .. }
             | Call::RangeLock { fd, .. }
             | Call::Ioctl { fd, .. }
             | Call::MapTouch { fd, .. }

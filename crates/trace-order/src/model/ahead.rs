@@ -44,7 +44,9 @@ impl World {
         }
         let mut behind = None;
         for (at, other) in later.iter().take_while(overlaps).take(AHEAD_MAX).enumerate() {
-            let answer = self.act(other.thread, &other.call, Intent::Try);
+            let mut call = other.call.clone();
+            self.resolve_aliases(other.thread, &mut call);
+            let answer = self.act(other.thread, &call, Intent::Try);
             if !self.concerns(other, &changes) {
                 continue;
             }

@@ -3,7 +3,7 @@
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
 //! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
 //! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
-//! end of a process until that has ended. When none is left, the model is repaired.
+//! end of a process until that has ended. One that gets a lock takes effect when it returns. When none is left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,9 +14,9 @@ use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::trace::{Inherited, Process, Trace};
 use esker_trace_calls::wire::NameTable;
-use esker_trace_calls::words::AccessMode;
+use esker_trace_calls::words::{AccessMode, LockKind};
 
-use crate::compiled::{About, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
+use crate::compiled::{About, Lost, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
 use crate::rules::{Instant, Looks};
 
 use super::act::Intent;
@@ -113,7 +113,8 @@ impl Compiler {
         if trace.threads.len() > THREADS_MAX {
             return Err(CompileError::TooManyThreads { threads: trace.threads.len() });
         }
-        let about = About { platform: trace.platform, source: trace.source.clone(), ..About::default() };
+        let lost = Lost::of(&trace.warnings);
+        let about = About { platform: trace.platform, source: trace.source.clone(), lost, ..About::default() };
         let mut compiler = Compiler {
             world: World::new(&trace.snapshot),
             players: Vec::new(),
@@ -227,12 +228,17 @@ impl Compiler {
     }
 
     /// Plays the next action, after those that cannot wait for it any longer. `later` are those behind it.
-    pub(super) fn take(&mut self, action: Action, later: &[Action]) {
+    pub(super) fn take(&mut self, mut action: Action, later: &[Action]) {
         self.expire(action.enter.0);
+        self.world.resolve_aliases(action.thread, &mut action.call);
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
         if patient && self.waits_for_a_child(&action) {
             self.put_off.push_back(PutOff { action, until: self.taken });
+            return;
+        }
+        if patient && gets_lock(&action) {
+            self.put_off.push_back(PutOff { action, until: usize::MAX });
             return;
         }
         if let Some(behind) = if patient { self.world.behind(&action, later) } else { None } {
@@ -247,11 +253,23 @@ impl Compiler {
 
     /// Those that returned before `enter` can wait no longer.
     pub(super) fn expire(&mut self, enter: u64) {
-        while let Some(at) = self.put_off.iter().position(|put_off| put_off.action.leave.0 <= enter) {
+        while let Some(at) = self.expired(enter) {
             let PutOff { action, .. } = self.put_off.remove(at).expect("its place was just found");
             self.play(action, false, Notes::empty());
             self.retry();
         }
+    }
+
+    /// One that returned before `enter`. Locks are had in the order in which the calls that got them returned.
+    fn expired(&self, enter: u64) -> Option<usize> {
+        let returned = |put_off: &PutOff| put_off.action.leave.0 <= enter;
+        let first = self.put_off.iter().position(returned)?;
+        if !gets_lock(&self.put_off[first].action) {
+            return Some(first);
+        }
+        let others = self.put_off.iter().enumerate().skip(first);
+        let locks = others.filter(|(_, put_off)| returned(put_off) && gets_lock(&put_off.action));
+        locks.min_by_key(|(_, put_off)| put_off.action.leave).map(|(at, _)| at)
     }
 
     /// Those that were put off may be possible now.
@@ -464,6 +482,12 @@ impl Compiler {
             }
         }
     }
+}
+
+/// Whether an action gets a lock. It may have waited for it since its entry, so it takes effect when it returns.
+fn gets_lock(action: &Action) -> bool {
+    let asks = matches!(action.call, Call::Flock { kind, .. } if kind != LockKind::Unlock);
+    asks && matches!(action.outcome, Outcome::Done(_))
 }
 
 /// Calls that copy or close many descriptors at once.

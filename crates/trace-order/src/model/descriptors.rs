@@ -107,14 +107,15 @@ impl World {
         self.effects.push(SlotEffect::Closed(Fd(descriptor.slot)));
         let description = &mut self.descriptions[descriptor.description];
         description.users -= 1;
-        let (inode, flags, ended) = (description.inode, description.flags, description.users == 0);
+        let (id, flags, ended) = (description.inode, description.flags, description.users == 0);
         if ended {
-            let inode = self.tree.inode_mut(inode);
+            let inode = self.tree.inode_mut(id);
             inode.opens -= 1;
             // The flags may have been widened since.
             inode.readers = inode.readers.saturating_sub(u32::from(flags.contains(OpenFlags::READ)));
+            self.end_lock(id, descriptor.description);
         }
-        self.release(inode);
+        self.release(id);
     }
 
     /// One more description is open on an inode.

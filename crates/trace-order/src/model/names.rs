@@ -8,7 +8,7 @@ use esker_trace_calls::words::{FileKind, RenameFlags};
 
 use super::World;
 use super::resource::Role;
-use super::tree::{Inode, InodeId};
+use super::tree::{Inode, InodeId, NodeId};
 use super::walk::{End, Goal, Last, WalkEnd, check_path};
 use super::world::Answer;
 
@@ -39,10 +39,13 @@ impl World {
     pub(super) fn object(&mut self, thread: ThreadId, object: &Object) -> Answer<InodeId> {
         let id = match object {
             Object::Fd(fd) => self.fd_inode(thread, *fd)?,
-            Object::Path { at, follow } => {
-                let goal = if *follow { Goal::Follow } else { Goal::Stay };
-                self.find(thread, at, goal)?.inode.ok_or(Errno::ENOENT)?
-            }
+            Object::Path { at, follow } => match at.descriptor() {
+                Some(fd) => self.fd_inode(thread, fd)?,
+                None => {
+                    let goal = if *follow { Goal::Follow } else { Goal::Stay };
+                    self.find(thread, at, goal)?.inode.ok_or(Errno::ENOENT)?
+                }
+            },
         };
         self.touch_inode(id, Role::Use);
         self.object = Some(id);
@@ -126,9 +129,7 @@ impl World {
         if !self.tree.inode(id).is_directory() {
             return Err(Errno::ENOTDIR);
         }
-        if self.tree.node(found.node).present > 0 {
-            return Err(Errno::ENOTEMPTY);
-        }
+        self.check_empty(found.node)?;
         if !self.dry {
             self.vanish(found.node);
         }
@@ -198,13 +199,26 @@ impl World {
         }
     }
 
-    fn check_replaced(&self, new: &WalkEnd, moved: InodeId, other: InodeId) -> Answer<()> {
+    fn check_replaced(&mut self, new: &WalkEnd, moved: InodeId, other: InodeId) -> Answer<()> {
         match (self.tree.inode(moved).is_directory(), self.tree.inode(other).is_directory()) {
             (true, false) => Err(Errno::ENOTDIR),
             (false, true) => Err(Errno::EISDIR),
-            (true, true) if self.tree.node(new.node).present > 0 => Err(Errno::ENOTEMPTY),
+            (true, true) => self.check_empty(new.node),
             _ => Ok(()),
         }
+    }
+
+    /// A directory that is removed or replaced has no entries. One that has is used by what it told: the refusal comes
+    /// before the removal of that entry.
+    fn check_empty(&mut self, directory: NodeId) -> Answer<()> {
+        if self.tree.node(directory).present == 0 {
+            return Ok(());
+        }
+        let mut names = self.tree.node(directory).children.values();
+        if let Some(entry) = names.find(|child| self.tree.node(**child).inode.is_some()).copied() {
+            self.touch_node(entry, Role::Use);
+        }
+        Err(Errno::ENOTEMPTY)
     }
 
     /// One name's subtree goes to another name; what was there loses it.

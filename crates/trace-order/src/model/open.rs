@@ -27,12 +27,20 @@ impl World {
             (false, true) => Goal::Follow,
             (false, false) => Goal::Stay,
         };
-        let found = self.find(thread, at, goal)?;
-        let (id, role) = match found.inode {
-            None if create => (self.new_file(&found), Role::Create),
-            None => return Err(Errno::ENOENT),
-            Some(_) if exclusive => return Err(Errno::EEXIST),
-            Some(id) => (Some(self.open_present(id, flags, create)?), Role::Use),
+        let (id, role) = match at.descriptor() {
+            Some(fd) => {
+                let id = self.fd_inode(thread, fd)?;
+                (Some(self.open_present(id, flags, create)?), Role::Use)
+            }
+            None => {
+                let found = self.find(thread, at, goal)?;
+                match found.inode {
+                    None if create => (self.new_file(&found), Role::Create),
+                    None => return Err(Errno::ENOENT),
+                    Some(_) if exclusive => return Err(Errno::EEXIST),
+                    Some(id) => (Some(self.open_present(id, flags, create)?), Role::Use),
+                }
+            }
         };
         let Some(id) = id.filter(|_| !self.dry) else { return Ok(i64::from(self.free_number(thread, 0))) };
         if flags.contains(OpenFlags::O_TMPFILE) {

@@ -42,7 +42,9 @@ impl World {
 
     /// A path from the working directory becomes an absolute one; an absolute one needs no descriptor.
     fn anchor(&self, thread: ThreadId, at: &mut At) {
-        if at.path.first() == Some(&b'/') {
+        if at.descriptor().is_some() {
+            // A name for what is open: the slot is what counts.
+        } else if at.path.first() == Some(&b'/') {
             at.dir = Fd::CWD;
         } else if at.dir == Fd::CWD && !at.path.is_empty() {
             let mut path = self.cwd_path(thread).to_vec();
@@ -85,7 +87,7 @@ impl World {
             Call::Poll { timeout_ms, .. } | Call::EpollWait { timeout_ms, .. } => *timeout_ms != 0,
             Call::AsyncReap { min, .. } => *min > 0,
             Call::UringEnter { wait, .. } => *wait > 0,
-            Call::Open { at, .. } => self.is_fifo(at),
+            Call::Open { at, .. } => self.is_fifo(thread, at),
             Call::AsyncSuspend { .. } | Call::Wait { .. } | Call::Other { .. } | Call::Ioctl { .. } => true,
             _ => false,
         }
@@ -98,7 +100,15 @@ impl World {
         made.iter().any(|(fd, _)| self.peek(thread, fd.0).is_some())
     }
 
-    fn is_fifo(&self, at: &At) -> bool {
+    /// Puts the descriptors of a thread in the place of names for them.
+    pub(super) fn resolve_aliases(&self, thread: ThreadId, call: &mut Call) {
+        call.resolve_aliases(&|fd| self.peek(thread, fd.0).is_some());
+    }
+
+    fn is_fifo(&self, thread: ThreadId, at: &At) -> bool {
+        if let Some(fd) = at.descriptor() {
+            return self.descriptor(thread, fd).is_some_and(|(kind, _)| kind == FileKind::Fifo);
+        }
         let id = Some(&at.path).filter(|path| path.first() == Some(&b'/')).and_then(|path| self.inode_at(path));
         id.is_some_and(|id| self.tree.inode(id).kind == FileKind::Fifo)
     }

@@ -17,7 +17,9 @@ use super::*;
 use crate::compiled::{Notes, Program, RepairKind, SlotEffect};
 use crate::rules::{Order, Rules, schedule};
 
+mod directories;
 mod generated;
+mod locks;
 mod looks;
 mod memory;
 

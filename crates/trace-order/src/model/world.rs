@@ -12,6 +12,7 @@ use esker_trace_calls::words::{FileKind, OpenFlags};
 
 use crate::compiled::{Slot, SlotEffect};
 
+use super::locks::Locks;
 use super::memory::Space;
 use super::resource::{Ledger, Resource, ResourceId, ResourceKind, Role};
 use super::tree::{Inode, InodeId, NodeId, ROOT, TOP, Tree};
@@ -34,6 +35,10 @@ pub struct World {
     /// Control blocks that were submitted and not returned yet, and the files that they are about.
     pub(super) requests: BTreeMap<u64, Request>,
     pub(super) request_generations: BTreeMap<u64, ResourceId>,
+    /// The files of which locks are or were held.
+    pub(super) locks: BTreeMap<InodeId, Locks>,
+    /// The thread of the current action.
+    pub(super) actor: Option<ThreadId>,
     /// What the current action does to slots.
     pub(super) effects: Vec<SlotEffect>,
     /// Whether the current action is only tried: nothing changes.
@@ -247,6 +252,10 @@ impl World {
             self.touch_node(node, Role::Delete);
         }
         let inode = self.tree.detach(node)?;
+        if self.tree.inode(inode).is_directory() && self.tree.inode(inode).resource.is_some() {
+            // Others looked for names in it, which they might not find there any more.
+            self.touch_inode(inode, Role::Delete);
+        }
         let node = self.tree.node_mut(node);
         (node.resource, node.created) = (None, false);
         Some(Lifted { inode, touched, below })

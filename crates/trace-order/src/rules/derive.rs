@@ -58,6 +58,8 @@ struct KindRules {
     stage: Rules,
     sequential: Rules,
     name: Rules,
+    /// What uses it comes before what ends it or moves it away, and after it what still uses it.
+    end: Rules,
     shared: Rules,
     /// Actions that only look, for the shared rule.
     looks: Looks,
@@ -77,17 +79,22 @@ impl KindRules {
             ResourceKind::Thread => (Rules::THREAD_STAGE, none, none),
             ResourceKind::Map => (Rules::FD_STAGE, none, none),
         };
+        let end = match kind {
+            ResourceKind::Directory => Rules::PATH_STAGE,
+            ResourceKind::Sync => Rules::FD_STAGE,
+            _ => none,
+        };
         let (shared, looks) = match kind {
             ResourceKind::File => (Rules::FILE_RW, Looks::FILES),
             ResourceKind::Descriptor => (Rules::FD_RW, Looks::DESCRIPTORS),
             _ => (none, Looks::empty()),
         };
         let (stage, sequential) = (stage & chosen, sequential & chosen);
-        KindRules { stage, sequential, name: name & chosen, shared: shared & chosen, looks }
+        KindRules { stage, sequential, name: name & chosen, end: end & chosen, shared: shared & chosen, looks }
     }
 
     fn keeps_uses(&self) -> bool {
-        !self.stage.is_empty() || !self.name.is_empty()
+        !(self.stage | self.name | self.end).is_empty()
     }
 }
 
@@ -161,6 +168,12 @@ impl<'a> Deriver<'a> {
             self.need(cell.create, id, rules.stage);
             if role == Role::Delete {
                 self.follow_uses(cell.uses, id, rules.stage);
+            }
+        }
+        if !rules.end.is_empty() {
+            match role {
+                Role::Delete => self.follow_uses(cell.uses, id, rules.end),
+                _ => self.need(cell.delete, id, rules.end),
             }
         }
         let previous = self.resources[resource as usize].previous;

@@ -154,6 +154,23 @@ impl<'a> Oracle<'a> {
         self.between_threads(pairs)
     }
 
+    /// Each end comes after all uses before it, and before all uses behind it.
+    fn end(&self, kind: ResourceKind) -> Pairs {
+        let mut pairs = Pairs::new();
+        for (_, series) in self.of_kind(kind) {
+            let mut ended = None;
+            for (at, (id, role)) in series.iter().enumerate() {
+                if *role == Role::Delete {
+                    pairs.extend(self.last_of_threads(&series[..at], *id));
+                    ended = Some(*id);
+                } else {
+                    pairs.extend(ended.filter(|end| self.is_needed(*end, *id)).map(|end| (end, *id)));
+                }
+            }
+        }
+        self.between_threads(pairs)
+    }
+
     /// The transitive reduction of what is apart in each series.
     fn sequential(&self, kind: ResourceKind) -> Pairs {
         let mut pairs = Pairs::new();
@@ -242,8 +259,8 @@ fn every_rule_gives_what_its_definition_says() {
             assert!(!expected.is_empty(), "the trace has something for {rule}");
             assert!(found == expected, "{rule}: {} edges, {} expected", found.len(), expected.len());
         };
-        check(Rules::PATH_STAGE, oracle.stage(Path));
-        check(Rules::FD_STAGE, &oracle.stage(Descriptor) | &oracle.stage(Map));
+        check(Rules::PATH_STAGE, &oracle.stage(Path) | &oracle.end(Directory));
+        check(Rules::FD_STAGE, &(&oracle.stage(Descriptor) | &oracle.stage(Map)) | &oracle.end(Sync));
         check(Rules::AIO_STAGE, oracle.stage(Aio));
         check(Rules::FILE_STAGE, oracle.stage(File));
         check(Rules::PATH_NEGATIVE, oracle.stage(Absence));

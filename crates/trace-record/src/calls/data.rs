@@ -18,6 +18,10 @@ pub(super) const CALLS: &[Spec] = &[
     row!(SYS_writev, [array(1, IOVEC, 2)], |c| {
         Ok(Call::Write { fd: c.fd(0), len: buffers(c, 1), parts: c.arg(2) as u32 })
     }),
+    // Memory goes into a pipe, as by a write.
+    row!(SYS_vmsplice, [array(1, IOVEC, 2)], |c| {
+        Ok(Call::Write { fd: c.fd(0), len: buffers(c, 1), parts: c.arg(2) as u32 })
+    }),
     row!(SYS_pread64, [], |c| {
         let flags = ReadWriteFlags::empty();
         Ok(Call::Pread { fd: c.fd(0), offset: c.arg(3) as i64, len: c.arg(2), parts: 0, flags })

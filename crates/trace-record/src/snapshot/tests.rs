@@ -88,3 +88,20 @@ fn links_in_a_circle_end() {
     });
     assert_eq!(entries.len(), 3, "{entries:?}");
 }
+
+#[test]
+fn holes_of_a_file_are_counted() {
+    use std::os::unix::fs::FileExt;
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("sparse");
+    let file = fs::File::create(&path).expect("scratch");
+    file.write_all_at(&[1; 4096], 1 << 20).expect("scratch");
+    file.set_len(8 << 20).expect("scratch");
+    fs::write(folder.path().join("full"), [1; 200 << 10]).expect("scratch");
+    let entries = taken(folder.path(), |snapshot, give| {
+        snapshot.walk(folder.path(), &mut |path, entry| give(path, entry)).expect("it is there");
+    });
+    let holes = entries["/sparse"].holes;
+    assert!((7 << 20..8 << 20).contains(&holes), "{holes}");
+    assert_eq!(entries["/full"].holes, 0);
+}

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UT
 use rustix::io::Errno;
 
 use super::manifest::{Manifest, Mark};
-use super::{InitError, Progress, Wanted, kernel, scan, size};
+use super::{InitError, Progress, Wanted, data, kernel, scan};
 use crate::content::Content;
 use crate::report::Initialised;
 use crate::root::{Base, Cache, ParentDir, Root, is};
@@ -52,7 +52,7 @@ impl<'a> Restore<'a> {
         seed: u64,
         report: &'a mut dyn FnMut(Progress),
     ) -> Restore<'a> {
-        let needed = wanted.values().map(size).fold(0, u64::saturating_add);
+        let needed = wanted.values().map(data).fold(0, u64::saturating_add);
         let mut names = BTreeMap::new();
         for entry in wanted.values().filter(|entry| entry.group > 0) {
             *names.entry(entry.group).or_default() += 1;
@@ -93,7 +93,7 @@ impl<'a> Restore<'a> {
         for (path, entry) in self.wanted {
             self.put_right(path, entry).map_err(|tried| self.error(path, tried))?;
             self.told.entries += 1;
-            self.told.bytes = self.told.bytes.saturating_add(size(entry));
+            self.told.bytes = self.told.bytes.saturating_add(data(entry));
             (self.report)(self.told);
         }
         // What is in a directory changes its times: they come last, and so do permissions that would keep us out.
@@ -126,7 +126,7 @@ impl<'a> Restore<'a> {
     fn missing(&mut self) -> Result<u64, Tried> {
         let (mut missing, mut counted) = (0u64, BTreeSet::new());
         for (path, entry) in self.wanted {
-            if size(entry) == 0 || entry.group > 0 && !counted.insert(entry.group) {
+            if data(entry) == 0 || entry.group > 0 && !counted.insert(entry.group) {
                 continue;
             }
             let there = match self.root.handle(Base::Root, path, false).and_then(|file| rustix::fs::fstat(&file)) {
@@ -134,7 +134,7 @@ impl<'a> Restore<'a> {
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => 0,
                 Err(e) => return Err(("looking at it", e)),
             };
-            missing = missing.saturating_add(size(entry).saturating_sub(there));
+            missing = missing.saturating_add(data(entry).saturating_sub(there));
         }
         Ok(missing)
     }
@@ -237,7 +237,10 @@ impl<'a> Restore<'a> {
                 let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let file =
                     rustix::fs::openat(dir, leaf, flags, Mode::RUSR | Mode::WUSR).map_err(|e| ("creating", e))?;
-                self.fill(&file, path, 0, *size)?;
+                self.fill(&file, path, 0, data(entry))?;
+                if entry.holes > 0 {
+                    rustix::fs::ftruncate(&file, *size).map_err(|e| ("truncating", e))?;
+                }
             }
             // Its own permissions come last.
             EntryKind::Directory => {
@@ -259,7 +262,7 @@ impl<'a> Restore<'a> {
     fn mend(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry, stat: &Stat) -> Result<(), Tried> {
         let mut changed = false;
         if let EntryKind::File { size } = entry.kind {
-            changed = self.mend_data(place, path, size, stat)?;
+            changed = self.mend_data(place, path, (size, data(entry)), stat)?;
         }
         if let EntryKind::Symlink { target } = &entry.kind {
             let there =
@@ -277,10 +280,19 @@ impl<'a> Restore<'a> {
         self.finish(place, path, entry)
     }
 
-    fn mend_data(&mut self, place: &ParentDir, path: &PathBytes, size: u64, stat: &Stat) -> Result<bool, Tried> {
-        let there = stat.st_size as u64;
-        let holes = there >= SPARSE_FROM && (stat.st_blocks as u64) * BLOCK + SPARSE_FROM < there;
-        if there == size && !holes {
+    /// Data comes first in a file, its holes behind that.
+    fn mend_data(
+        &mut self,
+        place: &ParentDir,
+        path: &PathBytes,
+        (size, data): (u64, u64),
+        stat: &Stat,
+    ) -> Result<bool, Tried> {
+        let (there, blocks) = (stat.st_size as u64, (stat.st_blocks as u64) * BLOCK);
+        let has_hole = there >= SPARSE_FROM && blocks + SPARSE_FROM < data.min(there);
+        let wants_hole = data < size && blocks > data + SPARSE_FROM;
+        let anew = has_hole || wants_hole;
+        if there == size && !anew {
             return Ok(false);
         }
         if stat.st_mode & 0o200 == 0 {
@@ -289,9 +301,12 @@ impl<'a> Restore<'a> {
         }
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&place.dir, &place.leaf, flags, Mode::empty()).map_err(|e| ("opening", e))?;
-        let keep = if holes { 0 } else { there.min(size) };
+        let keep = if anew { 0 } else { there.min(data) };
         rustix::fs::ftruncate(&file, keep).map_err(|e| ("truncating", e))?;
-        self.fill(&file, path, keep, size)?;
+        self.fill(&file, path, keep, data)?;
+        if data < size {
+            rustix::fs::ftruncate(&file, size).map_err(|e| ("truncating", e))?;
+        }
         Ok(true)
     }
 

@@ -232,6 +232,24 @@ fn a_tree_larger_than_the_device_is_refused_before_the_first_byte() {
 }
 
 #[test]
+fn a_sparse_file_stays_sparse_and_needs_only_its_data() {
+    on_small_file_system(c"size=1m", |dir| {
+        let sparse = |holes| snapshot(&[("/a", Entry { holes, ..file(1 << 40) })]);
+        let blocks = |dir: &Path| {
+            let stat = fs::metadata(dir.join(TREE).join("a")).unwrap();
+            assert_eq!(stat.len(), 1 << 40);
+            stat.blocks() * 512
+        };
+        let failed = make(dir, &sparse(0), InitMode::Full);
+        assert!(matches!(failed, Err(InitError::TooLarge { .. })), "{failed:?}");
+        for (mode, data) in [(InitMode::Full, 300 << 10), (InitMode::Delta, 600 << 10), (InitMode::Delta, 100 << 10)] {
+            make(dir, &sparse((1 << 40) - data), mode).unwrap();
+            assert_eq!(blocks(dir), data, "{mode:?}");
+        }
+    });
+}
+
+#[test]
 fn more_bytes_than_allowed_are_refused_before_anything_is_made() {
     let dir = crate::testing::private_dir();
     let run = dir.path().join("run");

@@ -27,6 +27,10 @@ pub enum Skip {
     NotFiles,
     /// A signal, another process, an empty or full pipe, or the source's rights and limits had it fail.
     Circumstance,
+    /// Another thread of the replay holds the lock: this mode has no order in which locks are had.
+    Contended,
+    /// It failed because the source has several file systems, or one that shares no extents. Programs then copy.
+    OtherSystems,
     /// Its arguments were not recorded.
     Unseen,
     /// It grants rights, which a foreign trace may not.
@@ -42,6 +46,13 @@ impl Skip {
             Skip::Circumstance => {
                 "calls that failed by a signal, another's lock, an empty or full pipe, or rights and limits of the source were \
                  not made"
+            }
+            Skip::Contended => {
+                "locks that another thread of the replay held were not taken: this order has none for them"
+            }
+            Skip::OtherSystems => {
+                "clones, links, renames and maps that failed because the source has several file systems, shares no extents \
+                 or is no persistent memory were not made"
             }
             Skip::Privileged => crate::privilege::ATTRIBUTES,
             Skip::Unseen => "calls whose requests were not recorded (io_uring, drivers) were not made",
@@ -90,6 +101,20 @@ pub(super) fn is_circumstance(step: &Step) -> bool {
     errno == Traced::EINTR
         || of_the_source
         || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
+}
+
+/// Whether a call failed by the source's file systems: made on the one of the replay it could succeed, though the
+/// program went on to copy.
+pub(super) fn is_of_other_systems(step: &Step) -> bool {
+    let Some(errno) = step.outcome.errno() else { return false };
+    let cannot_share = matches!(errno, Traced::EOPNOTSUPP | Traced::ENOTTY | Traced::ENOSYS);
+    match step.call {
+        Call::CloneRange { .. } | Call::CopyRange { .. } => cannot_share || errno == Traced::EXDEV,
+        Call::Rename { .. } | Call::Link { .. } => errno == Traced::EXDEV,
+        // A question for persistent memory (`MAP_SYNC`).
+        Call::Map { .. } => errno == Traced::EOPNOTSUPP,
+        _ => false,
+    }
 }
 
 /// The traced result; a call that never returned gives 0.

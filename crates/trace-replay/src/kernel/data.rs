@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::slots::Handle;
-use super::{CallExecutor, Fail, FsyncMeans, Nature, Reply, Skip, Turn, base, bytes, done, flags};
+use super::{CallExecutor, Fail, FsyncMeans, Nature, Reply, Skip, Turn, bytes, done, flags};
 
 /// All that `sync_file_range` can do: everything is with the device, and nothing made the device keep it.
 const WITH_DEVICE: WriteBack = WriteBack { wait_before: true, start: true, wait_after: true };
@@ -162,9 +162,7 @@ impl CallExecutor<'_> {
         match file {
             Object::Fd(fd) => Ok(done(rustix::fs::ftruncate(&*self.inside(*fd)?, len)?)),
             Object::Path { at, .. } => {
-                let start = self.start(at)?;
-                let flags = OFlags::WRONLY | OFlags::NONBLOCK;
-                let file = self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, Mode::empty())?;
+                let file = self.open_at(at, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty())?;
                 Ok(done(rustix::fs::ftruncate(&file, len)?))
             }
         }
@@ -204,40 +202,6 @@ impl CallExecutor<'_> {
         match offset {
             Some(offset) => bytes(rustix::io::pread(&*from, buffer, offset)?),
             None => bytes(rustix::io::read(&*from, buffer)?),
-        }
-    }
-
-    fn copy(&mut self, turn: &Turn<'_>) -> Reply {
-        match turn.step.call {
-            Call::CopyRange { from, from_offset, to, to_offset, len } => {
-                let (from, to) = (self.inside(from)?, self.inside(to)?);
-                let (mut from_at, mut to_at) =
-                    (from_offset.map(unsigned).transpose()?, to_offset.map(unsigned).transpose()?);
-                bytes(rustix::fs::copy_file_range(&*from, from_at.as_mut(), &*to, to_at.as_mut(), len as usize)?)
-            }
-            Call::Splice { from, from_offset, to, to_offset, len } => {
-                let (from, to) = (self.inside(from)?, self.inside(to)?);
-                let (mut from_at, mut to_at) =
-                    (from_offset.map(unsigned).transpose()?, to_offset.map(unsigned).transpose()?);
-                let none = rustix::pipe::SpliceFlags::empty();
-                bytes(rustix::pipe::splice(&*from, from_at.as_mut(), &*to, to_at.as_mut(), len as usize, none)?)
-            }
-            Call::Tee { from, to, len } => {
-                let (from, to) = (self.inside(from)?, self.inside(to)?);
-                bytes(rustix::pipe::tee(&*from, &*to, len as usize, rustix::pipe::SpliceFlags::empty())?)
-            }
-            Call::CloneRange { from, to, from_offset, to_offset, len } => {
-                let (from, to) = (self.inside(from)?, self.inside(to)?);
-                if len == 0 && from_offset == 0 && to_offset == 0 {
-                    return Ok(done(rustix::fs::ioctl_ficlone(&*to, &*from)?));
-                }
-                // Sharing a range has no safe form; copying one within a file system shares where it can.
-                let (mut from_at, mut to_at) = (from_offset, to_offset);
-                let len = if len == 0 { usize::MAX >> 1 } else { len as usize };
-                rustix::fs::copy_file_range(&*from, Some(&mut from_at), &*to, Some(&mut to_at), len)?;
-                Ok(0)
-            }
-            _ => Err(Fail::Skip(Skip::Unseen)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use esker_trace_calls::words::{CloseRangeFlags, FcntlCmd, FdSource, LockKind, OpenFlags, RecordLock};
 use esker_trace_calls::{Call, Fd};
 use esker_trace_order::compiled::SlotEffect;
-use rustix::fs::{FlockOperation, MemfdFlags, OFlags};
+use rustix::fs::{MemfdFlags, OFlags};
 use rustix::io::{Errno, FdFlags};
 use rustix::pipe::PipeFlags;
 
@@ -26,9 +26,7 @@ impl CallExecutor<'_> {
             Call::DupTo { fd, to, strict, .. } => self.dup_to(turn, *fd, *to, *strict),
             Call::Fcntl { fd, cmd, arg } => self.fcntl(*fd, *cmd, *arg),
             Call::SetFlags { fd, flags } => self.set_flags(*fd, *flags),
-            Call::Flock { fd, kind, wait } => {
-                Ok(done(rustix::fs::flock(&*self.inside(*fd)?, flags::lock(*kind, *wait))?))
-            }
+            Call::Flock { fd, kind, .. } => self.flock(turn, *fd, *kind),
             Call::RangeLock { fd, cmd, kind, .. } => self.range_lock(*fd, *cmd, *kind),
             Call::Pipe { flags, .. } => self.pipe(turn, *flags),
             Call::MakeFd { source, .. } => self.make(turn, *source),
@@ -104,18 +102,23 @@ impl CallExecutor<'_> {
         Ok(done(rustix::fs::fcntl_setfl(&*handle, flags)?))
     }
 
+    /// The order of calls says who has a lock when. Where it does not, a replay that waited could wait for ever: others
+    /// may come to the lock in another order than they did.
+    fn flock(&mut self, turn: &Turn<'_>, fd: Fd, kind: LockKind) -> Reply {
+        let locked = rustix::fs::flock(&*self.inside(fd)?, flags::lock(kind));
+        match locked {
+            Err(Errno::WOULDBLOCK) if turn.step.outcome.value().is_some() => Err(Fail::Skip(Skip::Contended)),
+            other => Ok(done(other?)),
+        }
+    }
+
     /// All threads of a trace share a table of descriptors here, by which record locks are owned, so theirs never meet.
     fn range_lock(&mut self, fd: Fd, cmd: RecordLock, kind: LockKind) -> Reply {
         let handle = self.inside(fd)?;
         if matches!(cmd, RecordLock::Get | RecordLock::OfdGet) {
             return Ok(rustix::fs::fcntl_getfl(&*handle).map(|_| 0)?);
         }
-        let operation = match kind {
-            LockKind::Shared => FlockOperation::NonBlockingLockShared,
-            LockKind::Exclusive => FlockOperation::NonBlockingLockExclusive,
-            LockKind::Unlock => FlockOperation::NonBlockingUnlock,
-        };
-        Ok(done(rustix::fs::fcntl_lock(&*handle, operation)?))
+        Ok(done(rustix::fs::fcntl_lock(&*handle, flags::lock(kind))?))
     }
 
     fn pipe(&mut self, turn: &Turn<'_>, flags: OpenFlags) -> Reply {

@@ -118,14 +118,11 @@ pub(super) fn advice(advice: Advice) -> rustix::fs::Advice {
     }
 }
 
-pub(super) fn lock(kind: LockKind, wait: bool) -> FlockOperation {
-    match (kind, wait) {
-        (LockKind::Shared, true) => FlockOperation::LockShared,
-        (LockKind::Shared, false) => FlockOperation::NonBlockingLockShared,
-        (LockKind::Exclusive, true) => FlockOperation::LockExclusive,
-        (LockKind::Exclusive, false) => FlockOperation::NonBlockingLockExclusive,
-        (LockKind::Unlock, true) => FlockOperation::Unlock,
-        (LockKind::Unlock, false) => FlockOperation::NonBlockingUnlock,
+pub(super) fn lock(kind: LockKind) -> FlockOperation {
+    match kind {
+        LockKind::Shared => FlockOperation::NonBlockingLockShared,
+        LockKind::Exclusive => FlockOperation::NonBlockingLockExclusive,
+        LockKind::Unlock => FlockOperation::NonBlockingUnlock,
     }
 }
 

@@ -7,7 +7,7 @@ use esker_trace_calls::{At, Call, Fd, Object};
 use rustix::fs::{AtFlags, FileType, Gid, RawDir, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
-use super::{CallExecutor, Fail, Reply, Skip, Target, Turn, bytes, done, flags};
+use super::{CallExecutor, Fail, Reply, Skip, Target, Turn, acl, bytes, done, flags};
 use crate::root::{is, proc_path};
 use crate::{privilege, xattrs};
 
@@ -26,7 +26,15 @@ impl CallExecutor<'_> {
             Call::Chmod { file, mode } => self.chmod(file, *mode),
             Call::Chown { file, uid, gid } => self.chown(file, *uid, *gid),
             Call::SetTimes { file, accessed, modified } => self.set_times(file, *accessed, *modified),
-            Call::GetXattr { file, name, len } => self.get_xattr(file, name, *len),
+            Call::GetXattr { file, name, len } => {
+                if acl::tells_mode(name) {
+                    self.ask_for_list(turn, file)?;
+                }
+                self.get_xattr(file, name, *len)
+            }
+            Call::SetXattr { file, name, len, flags } if acl::is_access_list(name) => {
+                self.set_list(turn, file, (name, *len), flags::xattr(*flags))
+            }
             Call::SetXattr { file, name, len, flags } => self.set_xattr(file, name, *len, flags::xattr(*flags)),
             Call::ListXattr { file, len } => self.list_xattr(file, *len),
             Call::RemoveXattr { file, name } => self.remove_xattr(file, name),
@@ -49,7 +57,9 @@ impl CallExecutor<'_> {
                 let handle = self.inside(*fd)?;
                 self.watch.time(|| rustix::fs::fstat(&*handle))?
             }
-            Object::Path { at, .. } if at.path.is_empty() => rustix::fs::fstat(self.target(file)?)?,
+            Object::Path { at, .. } if at.path.is_empty() || at.descriptor().is_some() => {
+                rustix::fs::fstat(self.target(file)?)?
+            }
             Object::Path { at, follow } => {
                 let place = self.place(at)?;
                 let stat = rustix::fs::statat(&place.dir, &place.leaf, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::slots::Handle;
-use super::{CallExecutor, Fail, Nature, Reply, Turn, base, done, flags};
+use super::{CallExecutor, Fail, Nature, Reply, Skip, Turn, base, done, flags};
 use crate::root::proc_path;
 use crate::special::Specials;
 
@@ -50,19 +50,18 @@ impl CallExecutor<'_> {
             let device = self.kernel.slots.handle(Specials::open(device, flags)?, Nature::File);
             return Ok(self.keep(turn, device));
         }
-        let start = self.start(at)?;
         let makes = flags.contains(OFlags::CREATE) || flags.contains(OFlags::TMPFILE);
         let mode = if makes { self.mode(mode) } else { Mode::empty() };
-        let open = |flags| self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, mode);
-        let fd = match open(flags) {
-            Err(Errno::INVAL) if flags.contains(OFlags::DIRECT) => {
+        let fd = match self.open_at(at, flags, mode) {
+            Err(Fail::Errno(Errno::INVAL)) if flags.contains(OFlags::DIRECT) => {
                 self.kernel.tally.add(INDIRECT);
-                open(flags - OFlags::DIRECT)?
+                self.open_at(at, flags - OFlags::DIRECT, mode)?
             }
             other => other?,
         };
-        lock(&fd, traced)?;
-        let nature = if self.kernel.pipes.named && is_fifo(&fd, flags) { Nature::Pipe } else { Nature::File };
+        self.lock(&fd, traced)?;
+        let may_be_fifo = self.kernel.pipes.named || at.descriptor().is_some();
+        let nature = if may_be_fifo && is_fifo(&fd, flags) { Nature::Pipe } else { Nature::File };
         let handle = self.kernel.slots.handle(fd, nature);
         Ok(self.keep(turn, handle))
     }
@@ -117,6 +116,19 @@ impl CallExecutor<'_> {
         Ok(done(renamed?))
     }
 
+    /// A Mac locks while it opens.
+    fn lock(&self, fd: &std::os::fd::OwnedFd, flags: OpenFlags) -> Result<(), Fail> {
+        let operation = match () {
+            () if flags.contains(OpenFlags::O_EXLOCK) => FlockOperation::NonBlockingLockExclusive,
+            () if flags.contains(OpenFlags::O_SHLOCK) => FlockOperation::NonBlockingLockShared,
+            () => return Ok(()),
+        };
+        match rustix::fs::flock(fd, operation) {
+            Err(Errno::WOULDBLOCK) => Ok(self.kernel.tally.add(Skip::Contended.text())),
+            other => Ok(other?),
+        }
+    }
+
     fn shm_open(&mut self, turn: &Turn<'_>, name: &PathBytes, traced: OpenFlags, mode: u16) -> Reply {
         let flags = flags::open(traced) | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.kernel.shm, shm_name(name)?, flags, self.mode(mode))?;
@@ -136,17 +148,6 @@ impl CallExecutor<'_> {
         }
         Ok(self.kernel.slots.handle(fd, Nature::File))
     }
-}
-
-/// A Mac locks while it opens.
-fn lock(fd: &std::os::fd::OwnedFd, flags: OpenFlags) -> Result<(), Errno> {
-    if flags.contains(OpenFlags::O_EXLOCK) {
-        return rustix::fs::flock(fd, FlockOperation::LockExclusive);
-    }
-    if flags.contains(OpenFlags::O_SHLOCK) {
-        return rustix::fs::flock(fd, FlockOperation::LockShared);
-    }
-    Ok(())
 }
 
 fn is_fifo(fd: &std::os::fd::OwnedFd, flags: OFlags) -> bool {

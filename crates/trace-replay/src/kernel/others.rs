@@ -3,7 +3,7 @@
 use esker_trace_calls::{Call, Object};
 use rustix::fs::{Mode, OFlags};
 
-use super::{CallExecutor, Fail, Reply, Skip, Turn, base};
+use super::{CallExecutor, Fail, Reply, Skip, Turn};
 
 /// What the kernel reads of a program to find out what it is.
 const HEAD: u64 = 256;
@@ -22,9 +22,7 @@ impl CallExecutor<'_> {
         match file {
             Object::Fd(fd) => Ok(rustix::fs::fstat(&*self.inside(*fd)?).map(|_| 0)?),
             Object::Path { at, .. } => {
-                let start = self.start(at)?;
-                let flags = OFlags::PATH | OFlags::DIRECTORY;
-                self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, Mode::empty())?;
+                self.open_at(at, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
                 Ok(0)
             }
         }
@@ -38,9 +36,7 @@ impl CallExecutor<'_> {
                 rustix::io::pread(&*file, self.buffers.room_to_read(HEAD), 0)
             }
             Object::Path { at, .. } => {
-                let start = self.start(at)?;
-                let program =
-                    self.kernel.root.open_at(base(start.as_deref()), &at.path, OFlags::RDONLY, Mode::empty())?;
+                let program = self.open_at(at, OFlags::RDONLY, Mode::empty())?;
                 rustix::io::pread(&program, self.buffers.room_to_read(HEAD), 0)
             }
         };

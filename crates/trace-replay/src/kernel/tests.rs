@@ -12,7 +12,9 @@ use esker_trace_order::compiled::Notes;
 
 use super::*;
 
+mod aliases;
 mod calls;
+mod copies;
 mod emulation;
 
 /// A run directory and a kernel on it, with room for descriptors.
@@ -51,6 +53,19 @@ impl Scene {
     fn call_as(&self, call: Call, outcome: Outcome, slots: Vec<SlotEffect>) -> Answer {
         let step = Step { call, outcome, notes: Notes::empty(), slots };
         made(&self.kernel, &step)
+    }
+
+    /// Makes calls of one thread that succeeded.
+    fn one_hand(&self, calls: &[Call]) -> Vec<Result<i64, Traced>> {
+        let mut hand = CallExecutor::new(&self.kernel, 0);
+        let make = |call: &Call| {
+            let (outcome, notes, slots) = (Outcome::Done(0), Notes::empty(), Vec::new());
+            let step = Step { call: call.clone(), outcome, notes, slots };
+            let turn = Turn { process: 0, step: &step };
+            hand.prepare(&turn);
+            hand.perform(&turn).result
+        };
+        calls.iter().map(make).collect()
     }
 
     /// Makes a call that succeeded.

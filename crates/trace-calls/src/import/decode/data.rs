@@ -13,6 +13,8 @@ pub(super) const CALLS: &[Known] = &[
     call("write", |a| Ok(Call::Write { fd: a.fd(0)?, len: a.u64(2)?, parts: 0 })),
     call("readv", |a| Ok(Call::Read { fd: a.fd(0)?, len: vector(a, 1).0, parts: vector(a, 1).1 })),
     call("writev", |a| Ok(Call::Write { fd: a.fd(0)?, len: vector(a, 1).0, parts: vector(a, 1).1 })),
+    // Memory goes into a pipe, as by a write.
+    call("vmsplice", |a| Ok(Call::Write { fd: a.fd(0)?, len: vector(a, 1).0, parts: vector(a, 1).1 })),
     call("pread64", |a| pread(a, false)),
     call("pread", |a| pread(a, false)),
     call("pwrite64", |a| pwrite(a, false)),

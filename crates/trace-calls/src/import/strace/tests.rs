@@ -100,6 +100,11 @@ fn calls_that_move_data() {
             r#"preadv2(3, [{iov_base="", iov_len=16}], 1, -1, RWF_NOWAIT) = 0"#,
             "pread(fd=3, offset=-1, len=16, parts=1, flags=RWF_NOWAIT) = 0",
         ),
+        ("vmsplice(4, [{iov_base=0x5581, iov_len=60}], 1, 0) = 60", "write(fd=4, len=60, parts=1) = 60"),
+        // Files without a name, as `-y` notes them.
+        (r#"write(3</tmp/u>(deleted), "x"..., 4096) = 4096"#, "write(fd=3, len=4096, parts=0) = 4096"),
+        (r#"dup(3</tmp/u>(deleted)) = 4</tmp/u>(deleted)"#, "dup(fd=3, min=0, cloexec=no) = 4"),
+        ("fsync(3</tmp/#12 (deleted)>(deleted)) = 0", "fsync(fd=3, kind=fsync) = 0"),
         ("lseek(3, -10, SEEK_END) = 90", "lseek(fd=3, offset=-10, whence=SEEK_END) = 90"),
         (
             "fallocate(3, FALLOC_FL_KEEP_SIZE|FALLOC_FL_PUNCH_HOLE, 0, 4096) = 0",

@@ -7,6 +7,7 @@ use esker_trace_calls::errno::Errno;
 use esker_trace_calls::name::{PathBytes, Word};
 use esker_trace_calls::snapshot::{Entry, EntryKind};
 use esker_trace_calls::trace::{Platform, Process, Thread, Trace};
+use esker_trace_calls::warning::WarningKind;
 use esker_trace_calls::words::{CloneFlags, FdSource, OpenFlags, ResolveFlags};
 
 use super::*;
@@ -70,7 +71,15 @@ impl Draft {
     }
 }
 
-const NONE: LeftOut = LeftOut { uring_submissions: 0, polled_rings: 0, mapped_writes: 0, mapped_reads: 0 };
+const NONE: LeftOut = LeftOut {
+    uring_submissions: 0,
+    polled_rings: 0,
+    mapped_writes: 0,
+    mapped_reads: 0,
+    passed_descriptors: 0,
+    lost_events: 0,
+    damaged_parts: 0,
+};
 
 #[test]
 fn requests_that_a_ring_took_are_counted_and_a_ring_without_any_is_nothing() {
@@ -136,8 +145,31 @@ fn reads_through_large_maps_are_warned_of_where_no_fault_was_recorded() {
 
 #[test]
 fn all_reasons_are_told_at_once() {
-    let all = LeftOut { uring_submissions: 1, polled_rings: 2, mapped_writes: 1, mapped_reads: 3 };
+    let all = LeftOut { uring_submissions: 1, polled_rings: 2, mapped_writes: 1, mapped_reads: 3, ..NONE };
     let why = "1 io_uring submission was not played; requests of 2 io_urings that the kernel polls (IORING_SETUP_SQPOLL) \
                were not seen; writes through 1 shared map of files were not played";
     assert_eq!(all.why_no_time().as_deref(), Some(why));
+}
+
+#[test]
+fn descriptors_that_came_through_sockets_count() {
+    let received = |seen_fds| Call::ReceiveFds { fd: Fd(3), len: 1, seen_fds };
+    let draft = Draft::new().makes(FdSource::Socket, 3).call(received(vec![Fd(7), Fd(8)]), 1);
+    let found = draft.call(received(Vec::new()), 1).left_out();
+    assert_eq!(found, LeftOut { passed_descriptors: 2, ..NONE });
+    let why = "calls on 2 descriptors that came through sockets were not played";
+    assert_eq!(found.why_no_time().as_deref(), Some(why));
+}
+
+#[test]
+fn what_a_recording_lost_takes_the_meaning_of_a_time() {
+    let mut draft = Draft::new().opens("/f", 3);
+    draft.0.warnings.add_many(WarningKind::LostEvents, 9, 0, "");
+    draft.0.warnings.add_many(WarningKind::Damaged, 4, 0, "");
+    draft.0.warnings.add(WarningKind::CutTail, 0, "");
+    draft.0.warnings.add(WarningKind::UnknownCall, 0, "");
+    let found = draft.left_out();
+    assert_eq!(found, LeftOut { lost_events: 9, damaged_parts: 5, ..NONE });
+    let why = "9 events were lost by the recorder; 5 parts of the recording were damaged or missing";
+    assert_eq!(found.why_no_time().as_deref(), Some(why));
 }
