@@ -253,23 +253,11 @@ impl Compiler {
 
     /// Those that returned before `enter` can wait no longer.
     pub(super) fn expire(&mut self, enter: u64) {
-        while let Some(at) = self.expired(enter) {
+        while let Some(at) = self.put_off.iter().position(|put_off| put_off.action.leave.0 <= enter) {
             let PutOff { action, .. } = self.put_off.remove(at).expect("its place was just found");
             self.play(action, false, Notes::empty());
             self.retry();
         }
-    }
-
-    /// One that returned before `enter`. Locks are had in the order in which the calls that got them returned.
-    fn expired(&self, enter: u64) -> Option<usize> {
-        let returned = |put_off: &PutOff| put_off.action.leave.0 <= enter;
-        let first = self.put_off.iter().position(returned)?;
-        if !gets_lock(&self.put_off[first].action) {
-            return Some(first);
-        }
-        let others = self.put_off.iter().enumerate().skip(first);
-        let locks = others.filter(|(_, put_off)| returned(put_off) && gets_lock(&put_off.action));
-        locks.min_by_key(|(_, put_off)| put_off.action.leave).map(|(at, _)| at)
     }
 
     /// Those that were put off may be possible now.
