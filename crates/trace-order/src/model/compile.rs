@@ -14,13 +14,14 @@ use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::trace::{Inherited, Process, Trace};
 use esker_trace_calls::wire::NameTable;
-use esker_trace_calls::words::{AccessMode, LockKind};
+use esker_trace_calls::words::AccessMode;
 
 use crate::compiled::{About, Lost, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
 use crate::rules::{Instant, Looks};
 
 use super::act::Intent;
 use super::killed::Killed;
+use super::locks::gets_lock;
 use super::prune::finish;
 pub use super::refused::CompileError;
 use super::repair::told;
@@ -233,12 +234,9 @@ impl Compiler {
         self.world.resolve_aliases(action.thread, &mut action.call);
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
-        if patient && self.waits_for_a_child(&action) {
-            self.put_off.push_back(PutOff { action, until: self.taken });
-            return;
-        }
-        if patient && gets_lock(&action) {
-            self.put_off.push_back(PutOff { action, until: usize::MAX });
+        if patient && (gets_lock(&action) || self.waits_for_a_child(&action)) {
+            let until = if gets_lock(&action) { usize::MAX } else { self.taken };
+            self.put_off.push_back(PutOff { action, until });
             return;
         }
         if let Some(behind) = if patient { self.world.behind(&action, later) } else { None } {
@@ -470,12 +468,6 @@ impl Compiler {
             }
         }
     }
-}
-
-/// Whether an action gets a lock. It may have waited for it since its entry, so it takes effect when it returns.
-fn gets_lock(action: &Action) -> bool {
-    let asks = matches!(action.call, Call::Flock { kind, .. } if kind != LockKind::Unlock);
-    asks && matches!(action.outcome, Outcome::Done(_))
 }
 
 /// Calls that copy or close many descriptors at once.
