@@ -326,7 +326,9 @@ impl<'a> CallExecutor<'a> {
     fn open_at(&self, at: &At, flags: OFlags, mode: Mode) -> Result<OwnedFd, Fail> {
         if let Some(fd) = at.descriptor() {
             let handle = self.inside(fd)?;
-            return Ok(rustix::fs::open(proc_path(&*handle), flags | OFlags::CLOEXEC, mode)?);
+            // The link that leads there lies outside the tree: a trace has no say in whether it is followed.
+            let flags = (flags - OFlags::NOFOLLOW) | OFlags::CLOEXEC;
+            return Ok(rustix::fs::open(proc_path(&*handle), flags, mode)?);
         }
         let start = self.start(at)?;
         Ok(self.kernel.root.open_at(base(start.as_deref()), &at.path, flags, mode)?)

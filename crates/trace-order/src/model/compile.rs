@@ -14,13 +14,14 @@ use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::trace::{Inherited, Process, Trace};
 use esker_trace_calls::wire::NameTable;
-use esker_trace_calls::words::{AccessMode, LockKind};
+use esker_trace_calls::words::AccessMode;
 
 use crate::compiled::{About, Lost, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
 use crate::rules::{Instant, Looks};
 
 use super::act::Intent;
 use super::killed::Killed;
+use super::locks::gets_lock;
 use super::prune::finish;
 pub use super::refused::CompileError;
 use super::repair::told;
@@ -233,12 +234,9 @@ impl Compiler {
         self.world.resolve_aliases(action.thread, &mut action.call);
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
-        if patient && self.waits_for_a_child(&action) {
-            self.put_off.push_back(PutOff { action, until: self.taken });
-            return;
-        }
-        if patient && gets_lock(&action) {
-            self.put_off.push_back(PutOff { action, until: usize::MAX });
+        if patient && (gets_lock(&action) || self.waits_for_a_child(&action)) {
+            let until = if gets_lock(&action) { usize::MAX } else { self.taken };
+            self.put_off.push_back(PutOff { action, until });
             return;
         }
         if let Some(behind) = if patient { self.world.behind(&action, later) } else { None } {
@@ -253,23 +251,11 @@ impl Compiler {
 
     /// Those that returned before `enter` can wait no longer.
     pub(super) fn expire(&mut self, enter: u64) {
-        while let Some(at) = self.expired(enter) {
+        while let Some(at) = self.put_off.iter().position(|put_off| put_off.action.leave.0 <= enter) {
             let PutOff { action, .. } = self.put_off.remove(at).expect("its place was just found");
             self.play(action, false, Notes::empty());
             self.retry();
         }
-    }
-
-    /// One that returned before `enter`. Locks are had in the order in which the calls that got them returned.
-    fn expired(&self, enter: u64) -> Option<usize> {
-        let returned = |put_off: &PutOff| put_off.action.leave.0 <= enter;
-        let first = self.put_off.iter().position(returned)?;
-        if !gets_lock(&self.put_off[first].action) {
-            return Some(first);
-        }
-        let others = self.put_off.iter().enumerate().skip(first);
-        let locks = others.filter(|(_, put_off)| returned(put_off) && gets_lock(&put_off.action));
-        locks.min_by_key(|(_, put_off)| put_off.action.leave).map(|(at, _)| at)
     }
 
     /// Those that were put off may be possible now.
@@ -482,12 +468,6 @@ impl Compiler {
             }
         }
     }
-}
-
-/// Whether an action gets a lock. It may have waited for it since its entry, so it takes effect when it returns.
-fn gets_lock(action: &Action) -> bool {
-    let asks = matches!(action.call, Call::Flock { kind, .. } if kind != LockKind::Unlock);
-    asks && matches!(action.outcome, Outcome::Done(_))
 }
 
 /// Calls that copy or close many descriptors at once.

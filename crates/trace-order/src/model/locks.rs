@@ -3,8 +3,8 @@
 //! Each hold is a resource of its own. The call that takes a lock comes after the end of those that kept it waiting: an
 //! unlock, the last close, the end of a process.
 
-use esker_trace_calls::action::ThreadId;
-use esker_trace_calls::call::Fd;
+use esker_trace_calls::action::{Action, Outcome, ThreadId};
+use esker_trace_calls::call::{Call, Fd};
 use esker_trace_calls::words::LockKind;
 
 use super::World;
@@ -33,6 +33,12 @@ struct Ended {
     thread: Option<ThreadId>,
     kind: LockKind,
     resource: ResourceId,
+}
+
+/// Whether an action gets a lock. It may have waited for it since its entry, so it takes effect when it returns.
+pub(super) fn gets_lock(action: &Action) -> bool {
+    let asks = matches!(action.call, Call::Flock { kind, .. } if kind != LockKind::Unlock);
+    asks && matches!(action.outcome, Outcome::Done(_))
 }
 
 /// Whether two locks of one file cannot be held at a time.

@@ -189,7 +189,7 @@ impl<'a> Restore<'a> {
         };
         let linked = there.as_ref().is_none_or(|stat| self.is_linked_right(path, entry, stat));
         match there {
-            Some(stat) if linked && self.before.proves(path, Mark::of(&stat)) => {}
+            Some(stat) if linked && self.before.proves(path, Mark::of(&stat)) && is_filled(entry, &stat) => {}
             Some(stat) if linked => self.mend(&place, path, entry, &stat)?,
             Some(_) => {
                 rustix::fs::unlinkat(&place.dir, &place.leaf, AtFlags::empty()).map_err(|e| ("unlinking", e))?;
@@ -288,10 +288,8 @@ impl<'a> Restore<'a> {
         (size, data): (u64, u64),
         stat: &Stat,
     ) -> Result<bool, Tried> {
-        let (there, blocks) = (stat.st_size as u64, (stat.st_blocks as u64) * BLOCK);
-        let has_hole = there >= SPARSE_FROM && blocks + SPARSE_FROM < data.min(there);
-        let wants_hole = data < size && blocks > data + SPARSE_FROM;
-        let anew = has_hole || wants_hole;
+        let anew = has_other_holes(stat, data);
+        let there = stat.st_size as u64;
         if there == size && !anew {
             return Ok(false);
         }
@@ -366,6 +364,21 @@ impl<'a> Restore<'a> {
         self.done.notes.extend(refused.into_iter().map(|(name, e)| format!("{path}: attribute {name}: {e}")));
         Ok(())
     }
+}
+
+/// Whether a file has the size and about the holes that it should have, which another trace may want otherwise.
+fn is_filled(entry: &Entry, stat: &Stat) -> bool {
+    let EntryKind::File { size } = entry.kind else { return true };
+    stat.st_size as u64 == size && !has_other_holes(stat, data(entry))
+}
+
+/// Whether a file has many more or fewer blocks than so many bytes of data need.
+fn has_other_holes(stat: &Stat, data: u64) -> bool {
+    let (there, blocks) = (stat.st_size as u64, (stat.st_blocks as u64) * BLOCK);
+    let data = data.min(there);
+    let has_hole = there >= SPARSE_FROM && blocks + SPARSE_FROM < data;
+    let lacks_hole = data < there && blocks > data + SPARSE_FROM;
+    has_hole || lacks_hole
 }
 
 fn look(place: &ParentDir) -> Result<Stat, Tried> {

@@ -26,7 +26,7 @@ impl CallExecutor<'_> {
             Call::DupTo { fd, to, strict, .. } => self.dup_to(turn, *fd, *to, *strict),
             Call::Fcntl { fd, cmd, arg } => self.fcntl(*fd, *cmd, *arg),
             Call::SetFlags { fd, flags } => self.set_flags(*fd, *flags),
-            Call::Flock { fd, kind, .. } => self.flock(turn, *fd, *kind),
+            Call::Flock { fd, kind, wait } => self.flock(turn, *fd, *kind, *wait),
             Call::RangeLock { fd, cmd, kind, .. } => self.range_lock(*fd, *cmd, *kind),
             Call::Pipe { flags, .. } => self.pipe(turn, *flags),
             Call::MakeFd { source, .. } => self.make(turn, *source),
@@ -104,10 +104,10 @@ impl CallExecutor<'_> {
 
     /// The order of calls says who has a lock when. Where it does not, a replay that waited could wait for ever: others
     /// may come to the lock in another order than they did.
-    fn flock(&mut self, turn: &Turn<'_>, fd: Fd, kind: LockKind) -> Reply {
+    fn flock(&mut self, turn: &Turn<'_>, fd: Fd, kind: LockKind, wait: bool) -> Reply {
         let locked = rustix::fs::flock(&*self.inside(fd)?, flags::lock(kind));
         match locked {
-            Err(Errno::WOULDBLOCK) if turn.step.outcome.value().is_some() => Err(Fail::Skip(Skip::Contended)),
+            Err(Errno::WOULDBLOCK) if wait && turn.step.outcome.value().is_some() => Err(Fail::Skip(Skip::Contended)),
             other => Ok(done(other?)),
         }
     }
