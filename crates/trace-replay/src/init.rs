@@ -4,8 +4,8 @@
 //! `manifest.json`. There is one way of making: look at what is there, take away what should not be, put right what
 //! differs. After a full initialisation nothing was there; a delta skips at once what the manifest proves untouched.
 //!
-//! Files get their sizes, their holes, and bytes that cannot be compressed, left out or shared, because a hole never reaches a
-//! device. Invisible state (ageing, the order of creation) is not reproduced.
+//! Files get their sizes and their holes. Their bytes cannot be compressed, left out or shared, so that all of them
+//! reach the device. Invisible state (ageing, the order of creation) is not reproduced.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,8 @@
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
 //! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
 //! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
-//! end of a process until that has ended. One that gets a lock takes effect when it returns. When none is left, the model is repaired.
+//! end of a process until that has ended. One that gets a lock takes effect when it returns. When none is left, the
+//! model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
