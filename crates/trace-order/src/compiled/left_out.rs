@@ -1,4 +1,4 @@
-//! I/O of the program that a replay does not make, because no call of the trace holds it: requests of an io_uring,
+//! I/O of the program that a replay does not make, because no call of the trace holds it. It is requests of an io_uring,
 //! accesses through maps of files, files that another process opened, and what a recording lost. A replay without them
 //! tells nothing about the program's time.
 
@@ -26,7 +26,7 @@ pub struct LeftOut {
     pub mapped_writes: u64,
     /// Maps of files larger than a few pages whose reads were not recorded: the trace has no page faults.
     pub mapped_reads: u64,
-    /// Descriptors that came through sockets: what they are open on is in no trace. Zero in reports of earlier versions.
+    /// Descriptors that came through sockets: what they are open on is in no trace. 0 in reports of earlier versions.
     #[serde(default)]
     pub passed_descriptors: u64,
     /// Events that the recorder lost.
