@@ -1,6 +1,6 @@
-//! I/O of the program that a replay does not make, because no call of the trace holds it. It is requests of an io_uring,
-//! accesses through maps of files, files that another process opened, and what a recording lost. A replay without them
-//! tells nothing about the program's time.
+//! I/O of the program that a replay does not make, because no call of the trace holds it. It is requests of an
+//! io_uring, accesses through maps of files, files that another process opened, and what a recording lost. A replay
+//! without them tells nothing about the program's time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
