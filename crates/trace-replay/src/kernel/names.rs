@@ -124,7 +124,10 @@ impl CallExecutor<'_> {
             () => return Ok(()),
         };
         match rustix::fs::flock(fd, operation) {
-            Err(Errno::WOULDBLOCK) => Ok(self.kernel.tally.add(Skip::Contended.text())),
+            Err(Errno::WOULDBLOCK) => {
+                self.kernel.tally.add(Skip::Contended.text());
+                Ok(())
+            }
             other => Ok(other?),
         }
     }
