@@ -21,6 +21,7 @@ mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
+mod anvil_gc_hotcold;
 mod anvil_gc_scaling;
 mod anvil_gc_steady;
 mod anvil_recovery;
@@ -118,6 +119,7 @@ pub const ALL: &[Experiment] = &[
     artc_ground_truth::EXPERIMENT,
     anvil_gc_steady::EXPERIMENT,
     anvil_gc_scaling::EXPERIMENT,
+    anvil_gc_hotcold::EXPERIMENT,
     anvil_scanner_threads::EXPERIMENT,
     artc_init::EXPERIMENT,
     artc_semantics::EXPERIMENT,
