@@ -300,9 +300,10 @@ impl Volume {
         if result.is_ok() {
             let mut map = self.map.borrow_mut();
             for record in items.iter().flat_map(|item| &item.records) {
+                let is_image = matches!(record, Record::Clone { .. } | Record::Move { .. });
                 let mut added = Vec::new();
                 apply(&mut map, record, runs.next(record), &mut |change| {
-                    if let Change::Added(extent) = change {
+                    if is_image && let Change::Added(extent) = change {
                         added.push(extent);
                     }
                     self.count(change);
