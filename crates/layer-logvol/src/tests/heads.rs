@@ -15,6 +15,8 @@ const HOT: u64 = 8;
 enum Act {
     /// Overwrites one block and writes another for the first time, at once.
     Pair(u64, u64, u8),
+    /// Writes one block for the first time, alone: its records go to its own head.
+    Cold(u64, u8),
     Delete(u64),
     Flush,
     Checkpoint,
@@ -37,6 +39,7 @@ impl Bench {
     async fn perform(&self, act: &Act) -> bool {
         match *act {
             Act::Pair(hot, cold, value) => self.write_pair(1, [hot, cold], value).await,
+            Act::Cold(lba, value) => self.write(lba, 1, value).await,
             Act::Delete(lba) => self.ok(Bio::discard(lba * BLOCK as u64, BLOCK as u64)).await,
             Act::Flush => self.ok(Bio::flush()).await,
             Act::Checkpoint => self.checkpoint().await,
@@ -57,6 +60,7 @@ fn draw(rng: &mut Stream, content: &[u8], number: u8) -> Act {
         1 => Act::Checkpoint,
         2 => Act::Collect,
         _ if content[cold as usize] != 0 => Act::Delete(cold),
+        3..6 => Act::Cold(cold, number),
         _ => Act::Pair(rng.below(HOT), cold, number),
     }
 }
@@ -64,6 +68,7 @@ fn draw(rng: &mut Stream, content: &[u8], number: u8) -> Act {
 fn apply(content: &mut [u8], act: &Act) {
     match *act {
         Act::Pair(hot, cold, value) => [hot, cold].into_iter().for_each(|lba| content[lba as usize] = value),
+        Act::Cold(lba, value) => content[lba as usize] = value,
         Act::Delete(lba) => content[lba as usize] = 0,
         Act::Flush | Act::Checkpoint | Act::Collect => {}
     }
@@ -98,7 +103,7 @@ fn record(seed: u64, acts: usize) -> Run {
 fn every_crash_state_of_two_heads_is_a_whole_prefix() {
     let mut states = 0;
     for seed in 1..=4 {
-        let run = record(seed, 60);
+        let run = record(seed, 80);
         let bound = Bound { states_max: 6, seed };
         let walked =
             crash::for_each_state(&run.journal, bound, |point, images| judge(&run, point, &content_of(&image(images))));
