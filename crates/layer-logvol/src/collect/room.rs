@@ -19,9 +19,7 @@ use crate::volume::{ReserveClass, Volume};
 const READY_ENOUGH: usize = 4;
 /// Dead segments over free ones at which a checkpoint is worth its pages. Dead ones take space from data; a checkpoint
 /// writes most of the map, however few they are.
-const DEAD_OVER_SPARE: u64 = 2;
-/// Where less than this part of the segments is free, half as many dead as free ones suffice: writers go on meanwhile.
-const LOW: u64 = 50;
+const DEAD_OVER_SPARE: u64 = 4;
 /// How full victims may be where cleaning begins. The fuller the volume, the fuller they may be; from [`FULL`] on any.
 const LIMIT_LEAST: f64 = 0.5;
 /// References that must have gone since a pass in vain for another one: this part of a segment.
@@ -171,8 +169,7 @@ impl Volume {
     pub(crate) fn is_checkpoint_worth_it(&self) -> bool {
         let spare = self.segments.borrow().free().saturating_sub(self.kept_back(ReserveClass::Writers));
         let dead = self.dead_now();
-        let is_low = spare <= self.geometry.segments / LOW;
-        dead > 0 && dead >= if is_low { spare / 2 } else { spare * DEAD_OVER_SPARE }
+        dead > 0 && dead >= spare * DEAD_OVER_SPARE
     }
 
     /// Segments that a checkpoint would free now.
