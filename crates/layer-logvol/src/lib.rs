@@ -94,7 +94,7 @@ const PARAMS: &[Param] = &[
         "gc_bandwidth",
         ParamType::Ratio,
         "0.9",
-        "Share of the device that garbage collection has at 99 % of used space.",
+        "Share of the device that garbage collection has at 99.3 % of used space.",
     ),
     Param::with_default(
         "gc_memory",
