@@ -3,9 +3,9 @@
 //!
 //! The product's volume runs in virtual time over memory: 600 segments of 1 MiB, 32 writers, 4 KiB a write. The volume
 //! is filled in order and overwritten; the second half of the overwrites counts. Write amplification is everything that
-//! the device below gets: data, records, moved blocks and pages of the map. Arms of the volume differ in policy, sample,
-//! separation and the share of used space at which collection begins: 0.9, and for greedy the better of that and the
-//! default.
+//! the device below gets: data, records, moved blocks and pages of the map. Arms of the volume differ in policy,
+//! sample, separation and the share of used space at which collection begins: 0.9, and for greedy the better of that
+//! and the default.
 //!
 //! Figures that begin with `simulated_` are those of the cleaning crate's store, which has no records, no map and no
 //! time. The floor is analytic, at the same utilisation in both: that of 600 segments of which six are kept free.

@@ -2,7 +2,7 @@
 //! and answered in the order of their numbers, however they come back.
 //!
 //! There is a head for each class of new data. A batch and most of its data lie in one of them, the rest of its data in
-//! the other: so a batch is one block of records, and data that will die at about the same time shares segments.
+//! the other. So a batch is one block of records. Data that will die at about the same time shares segments.
 //!
 //! When a batch starts: at once, if none is on its way (a lone writer never waits); else when enough has gathered to
 //! make a second one worth its block of records. So the time for which requests gather is the time that the device
