@@ -15,8 +15,8 @@
 //! *forwarding*.
 //!
 //! Reading order: [`sweep`] (walking a map on workers), `look` (what a pass notes), `victim` (what is known of a
-//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `held` (what only snapshots hold), `clean`,
-//! `pace` (how fast), `room` (what happens when), [`settings`].
+//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `held` (what only snapshots hold),
+//! `clean`, `pace` (how fast), `room` (what happens when), [`settings`].
 
 mod clean;
 mod copies;
