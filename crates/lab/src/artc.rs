@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use esker_base::Nanos;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::etrace::{self, Limits};
-use esker_trace_calls::{Platform, Snapshot, Trace};
+use esker_trace_calls::{EntryKind, Platform, Snapshot, Trace};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
@@ -16,7 +16,7 @@ use esker_trace_replay::{
     Speed, initialise, run,
 };
 
-use esker_lab_kit::{LabError, peer};
+use esker_lab_kit::{LabError, peer, timing};
 
 use mounted::Mounted;
 
@@ -156,4 +156,28 @@ pub fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result<Report
     laid_out(&on.run_dir(), program.snapshot(), InitMode::Full, how.seed)?;
     on.forget()?;
     replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
+}
+
+/// Reads all files of a program's tree outside of one folder: they were in memory when the program ran.
+///
+/// # Errors
+/// What the kernel says.
+pub fn warm(program: &Program, folder: &Path, tree: &Path) -> Result<(), LabError> {
+    let own = folder.as_os_str().as_encoded_bytes();
+    for (path, entry) in &program.snapshot().entries {
+        let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
+        if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
+            let file = tree.join(inside);
+            std::fs::read(&file).map_err(LabError::scratch(&file))?;
+        }
+    }
+    Ok(())
+}
+
+/// The middle one of several runs.
+///
+/// # Errors
+/// The first of a run.
+pub fn middle(runs: usize, mut run: impl FnMut() -> Result<f64, LabError>) -> Result<f64, LabError> {
+    Ok(timing::median((0..runs).map(|_| run()).collect::<Result<Vec<_>, _>>()?))
 }

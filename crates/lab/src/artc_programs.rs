@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use esker_trace_calls::{EntryKind, Snapshot};
+use esker_trace_calls::Snapshot;
 use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
 use esker_trace_replay::init::TREE;
@@ -16,8 +16,8 @@ use esker_trace_replay::{InitMode, Report, Speed};
 
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FLASH, FileSystem, Mounted};
-use crate::artc::{How, compiled, laid_out, prediction, recorded, replayed, with_rw};
-use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, scratch, timing};
+use crate::artc::{How, compiled, laid_out, middle, prediction, recorded, replayed, warm, with_rw};
+use esker_lab_kit::{Experiment, Figure, LabError, Options, Peer, peer, scratch};
 
 /// The record.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -150,10 +150,6 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     Ok(figures)
 }
 
-fn middle(runs: usize, mut run: impl FnMut() -> Result<f64, LabError>) -> Result<f64, LabError> {
-    Ok(timing::median((0..runs).map(|_| run()).collect::<Result<Vec<_>, _>>()?))
-}
-
 /// A program as it was recorded.
 struct Source {
     task: Task,
@@ -199,22 +195,9 @@ impl Source {
         on.renew()?;
         laid_out(&on.run_dir(), self.program.snapshot(), InitMode::Full, self.seed)?;
         on.forget()?;
-        self.warm(&on.run_dir().join(TREE))?;
+        warm(&self.program, &self.folder, &on.run_dir().join(TREE))?;
         let how = How { init: InitMode::None, ..How::plain(with_rw(prediction()), Speed::Scaled(1.0), self.seed) };
         replayed(&self.program, &on.run_dir(), how)
-    }
-
-    /// Reads all files outside of the program's folder.
-    fn warm(&self, tree: &Path) -> Result<(), LabError> {
-        let own = self.folder.as_os_str().as_encoded_bytes();
-        for (path, entry) in &self.program.snapshot().entries {
-            let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
-            if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
-                let file = tree.join(inside);
-                std::fs::read(&file).map_err(LabError::scratch(&file))?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -41,6 +41,7 @@ mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
+mod artc_uring;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
@@ -127,6 +128,7 @@ pub const ALL: &[Experiment] = &[
     artc_flash::EXPERIMENT,
     artc_leveldb::EXPERIMENT,
     artc_programs::EXPERIMENT,
+    artc_uring::EXPERIMENT,
     artc_concurrency::EXPERIMENT,
     artc_sensitivity::EXPERIMENT,
     artc_overhead::EXPERIMENT,
