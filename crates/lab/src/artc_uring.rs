@@ -1,5 +1,5 @@
 //! `artc-uring`: a program whose I/O are requests of an io_uring, recorded on one model and predicted on another. The
-//! program is fio with a few random reads and writes under way at once, past the page cache; the models are a disk and
+//! program is fio with four random reads under way at once, past the page cache; the models are a disk and
 //! flash, each with ext4 on it. The error is of the whole process, from its start to its end, against the program
 //! itself run there. Figures also say how many requests no action shows.
 
@@ -28,8 +28,8 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Bytes of the file, and how much fio moves.
 const FILE_BYTES: u64 = 64 << 20;
-const MOVED: &str = "12m";
-const QUICK_MOVED: &str = "6m";
+const MOVED: &str = "24m";
+const QUICK_MOVED: &str = "12m";
 /// Runs of the program, and its replays, whose middle one counts.
 const RUNS: usize = 5;
 const QUICK_RUNS: usize = 3;
@@ -39,6 +39,7 @@ const FOLDER: &str = "job";
 struct Model {
     name: &'static str,
     on: Mounted,
+    folder: PathBuf,
     program: Program,
 }
 
@@ -56,16 +57,16 @@ fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Vec<Figure>,
     let mut models = Vec::new();
     for (name, text) in [("disk", DISK), ("flash", FLASH)] {
         let on = Mounted::new(name, FileSystem::Ext4, &format!("vol = {text}"), &bench.scratch, options.seed)?;
-        let (program, missed) = bench.recorded(&on)?;
+        let (folder, program, missed) = bench.recorded(&on)?;
         progress(&format!("{name}: {} actions recorded, {missed} requests not", program.len()));
         unseen += missed;
-        models.push(Model { name, on, program });
+        models.push(Model { name, on, folder, program });
     }
     let mut figures = Vec::new();
     let (mut worst, mut failures) = (0.0_f64, 0);
     for (from, to) in [(0, 1), (1, 0)] {
         let (source, target) = (&models[from], &models[to]);
-        let original = middle(bench.runs(), || bench.original(&target.on))?;
+        let original = middle(bench.runs(), || bench.original(source, &target.on))?;
         let replay = middle(bench.runs(), || {
             let report = bench.replay(&source.program, &target.on)?;
             failures += report.mismatches.count;
@@ -93,7 +94,7 @@ impl Bench<'_> {
 
     fn words(&self, folder: &Path) -> Vec<String> {
         let job = ["fio", "--name=job", "--filename=data", "--ioengine=io_uring", "--iodepth=4", "--direct=1"];
-        let more = ["--thread", "--bs=4k", "--rw=randrw", "--rwmixread=75", "--norandommap", "--fallocate=none"];
+        let more = ["--thread", "--bs=4k", "--rw=randread", "--norandommap", "--disk_util=0"];
         let moved = if self.options.quick { QUICK_MOVED } else { MOVED };
         let own = [
             format!("--directory={}", folder.display()),
@@ -120,31 +121,36 @@ impl Bench<'_> {
     }
 
     /// What fio does there, and how many of its requests no action shows.
-    fn recorded(&self, on: &Mounted) -> Result<(Program, u64), LabError> {
+    fn recorded(&self, on: &Mounted) -> Result<(PathBuf, Program, u64), LabError> {
         let folder = self.prepared(on)?;
         let trace = recorded(self.words(&folder), Method::Kernel, vec![folder.clone()])?;
         let warned: u64 =
             [WarningKind::UringUnseen, WarningKind::UringPolled].map(|kind| trace.warnings.count(kind)).iter().sum();
         let program = compiled(trace)?;
         let left = LeftOut::of(&program);
-        Ok((program, warned.max(left.uring_submissions + left.polled_rings)))
+        Ok((folder, program, warned.max(left.uring_submissions + left.polled_rings)))
     }
 
-    /// Nanoseconds that the program itself takes there.
-    fn original(&self, on: &Mounted) -> Result<f64, LabError> {
-        let folder = self.prepared(on)?;
-        let words = self.words(&folder);
+    /// Nanoseconds that the program itself takes there, on the tree that a replay begins with.
+    fn original(&self, source: &Model, on: &Mounted) -> Result<f64, LabError> {
+        self.laid_out(&source.program, on)?;
+        let inside = source.folder.strip_prefix("/").unwrap_or(&source.folder);
+        let words = self.words(&on.run_dir().join(TREE).join(inside));
         let begin = Instant::now();
         peer::output(&words[0], &words[1..])?;
         Ok(begin.elapsed().as_nanos() as f64)
     }
 
-    fn replay(&self, program: &Program, on: &Mounted) -> Result<Report, LabError> {
+    /// The tree as it was before the recording, on a new file system that has forgotten what it holds.
+    fn laid_out(&self, program: &Program, on: &Mounted) -> Result<(), LabError> {
         on.renew()?;
         laid_out(&on.run_dir(), program.snapshot(), InitMode::Full, self.options.seed)?;
-        on.forget()?;
-        let mounts = &self.scratch;
-        warm(program, mounts, &on.run_dir().join(TREE))?;
+        on.forget()
+    }
+
+    fn replay(&self, program: &Program, on: &Mounted) -> Result<Report, LabError> {
+        self.laid_out(program, on)?;
+        warm(program, &self.scratch, &on.run_dir().join(TREE))?;
         let order = with_rw(prediction());
         let how = How { init: InitMode::None, ..How::plain(order, Speed::Scaled(1.0), self.options.seed) };
         replayed(program, &on.run_dir(), how)

@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and
 //! how it changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`,
-//! `process`, `queues`, `memory`; `looks` (which of them change nothing), `made_up` (files without a size of their
+//! `process`, `queues`, `rings`, `memory`; `looks` (which of them change nothing), `made_up` (files without a size of their
 //! own); [`compile()`] plays a whole trace.
 
 mod act;
@@ -28,6 +28,7 @@ mod refused;
 mod repair;
 pub mod resource;
 mod rewrite;
+mod rings;
 mod transfer;
 pub mod tree;
 mod walk;

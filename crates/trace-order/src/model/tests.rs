@@ -20,6 +20,7 @@ use crate::rules::{Order, Rules, schedule};
 mod generated;
 mod looks;
 mod memory;
+mod rings;
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);

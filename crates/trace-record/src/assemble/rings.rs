@@ -24,6 +24,8 @@ const SLOTS_FROM: i32 = (1 << 20) - 1;
 const ANY_SLOT: u32 = u32::MAX - 1;
 /// Name of the threads that stand for requests.
 const LANE: &str = "io_uring";
+/// What requests are called that only wait.
+const WAIT: &str = "io_uring_wait";
 
 // `enum io_uring_register_op`; from the bit on up it has flags.
 const REGISTER_FILES: u64 = 2;
@@ -204,6 +206,9 @@ impl Assembler {
         };
         let (call, outcome) = match request.meaning {
             Meaning::Nothing => return,
+            // A time-out that came too early was one for other requests.
+            Meaning::Wait if outcome.value().is_some() && request.entry[0] == requests::TIMEOUT => return,
+            Meaning::Wait => (Call::Other { name: Word::from(WAIT) }, outcome),
             Meaning::Table(first) => {
                 let [fds, ..] = request.items.items();
                 let fds = fds.map(numbers).unwrap_or_default();

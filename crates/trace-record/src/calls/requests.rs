@@ -90,6 +90,9 @@ enum Op {
     EPOLL_WAIT = 59,
 }
 
+/// `IORING_OP_TIMEOUT`.
+pub(crate) const TIMEOUT: u8 = Op::TIMEOUT as u8;
+
 /// What a request means for a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -101,6 +104,8 @@ pub(crate) enum Meaning {
     Table(u32),
     /// A slot of the ring's table gets a descriptor, too.
     Installed,
+    /// Nothing of files, but it may take time for which the program waits.
+    Wait,
     /// Nothing of files.
     Nothing,
     /// What no trace holds.
@@ -133,9 +138,7 @@ pub(crate) const WAY_BYTES: i32 = 24;
 /// Those that do nothing with files.
 const WITHOUT_FILES: u64 = among(&[
     NOP,
-    POLL_ADD,
     POLL_REMOVE,
-    TIMEOUT,
     TIMEOUT_REMOVE,
     ASYNC_CANCEL,
     LINK_TIMEOUT,
@@ -143,12 +146,10 @@ const WITHOUT_FILES: u64 = among(&[
     PROVIDE_BUFFERS,
     REMOVE_BUFFERS,
     MSG_RING,
-    WAITID,
-    FUTEX_WAIT,
     FUTEX_WAKE,
-    FUTEX_WAITV,
-    EPOLL_WAIT,
 ]);
+/// Those that wait for time or for what others do.
+const WAITS: u64 = among(&[POLL_ADD, Op::TIMEOUT, WAITID, FUTEX_WAIT, FUTEX_WAITV, EPOLL_WAIT]);
 
 /// An entry of the submission queue.
 #[derive(Clone, Copy, Debug)]
@@ -199,6 +200,7 @@ impl Entry<'_> {
             op if op == FILES_UPDATE as u8 => Meaning::Table(self.long(SECOND_ADDRESS) as u32),
             op if op == FIXED_FD_INSTALL as u8 => Meaning::Installed,
             _ if is_among(WITHOUT_FILES) => Meaning::Nothing,
+            _ if is_among(WAITS) => Meaning::Wait,
             _ if is_among(among(&[OPENAT, OPENAT2, CLOSE, ACCEPT, SOCKET])) && slot != 0 => Meaning::Slot(slot - 1),
             _ if self.call().is_some() => Meaning::Call,
             _ => Meaning::Unheld,
