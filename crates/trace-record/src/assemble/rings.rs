@@ -125,7 +125,7 @@ impl Assembler {
         }
         let slot = |slot: u32| ring.files.get(&slot).copied();
         let fd = if entry.is_fixed() { slot(entry.fd()) } else { Some(Fd(entry.fd() as i32)) };
-        let from = entry.from_slot().map(slot);
+        let from = entry.source_slot().map(slot);
         let mut meaning = if entry.opcode() == taken.opcode { entry.meaning() } else { Meaning::Unheld };
         if meaning == Meaning::Call && (fd.is_none() || from == Some(None)) {
             meaning = Meaning::Unheld;

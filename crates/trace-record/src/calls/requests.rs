@@ -188,7 +188,7 @@ impl Entry<'_> {
     }
 
     /// The slot from which bytes come, if they come from one.
-    pub(crate) fn from_slot(self) -> Option<u32> {
+    pub(crate) fn source_slot(self) -> Option<u32> {
         let is_copy = [SPLICE as u8, TEE as u8].contains(&self.opcode());
         (is_copy && self.word(OPTIONS) & FROM_FIXED != 0).then(|| self.word(FIXED_SLOT))
     }
