@@ -6,7 +6,7 @@ pub mod vanilla;
 
 use std::rc::Rc;
 
-use esker_block::{Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Support};
+use esker_block::{Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role};
 use esker_layers::cipher::Cipher;
 
 /// Bytes under one number.
@@ -27,9 +27,7 @@ fn cipher(make: &Make<'_>) -> Result<Rc<Cipher>, KindError> {
 }
 
 fn limits(make: &Make<'_>) -> Limits {
-    let lost = OpKind::ALL.into_iter().filter(|kind| !PASSES.has(*kind));
-    let limits = lost.fold(make.lowers[0].clone(), |limits, kind| limits.with(kind, Support::No));
-    Limits { described: false, ranges_max: 0, ..limits }
+    Limits { described: false, ..make.lowers[0].clone().only(PASSES) }
 }
 
 /// The number of the sector at `offset`.

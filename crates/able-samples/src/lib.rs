@@ -19,7 +19,7 @@ pub mod raw;
 #[cfg(test)]
 mod tests;
 
-use esker_block::{Kind, OpKind, OpSet};
+use esker_block::{Kind, OpSet};
 
 /// An extension in both variants.
 #[derive(Clone, Copy)]
@@ -42,5 +42,4 @@ pub const ALL: &[Pair] = &[
 ];
 
 /// What the extensions let through: remapping is none of their business.
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
+const PASSES: OpSet = OpSet::WITHOUT_REMAP;

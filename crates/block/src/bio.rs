@@ -178,6 +178,13 @@ pub struct Tag {
     pub class: Class,
 }
 
+impl Tag {
+    /// Of requests that no client made.
+    pub const fn of(class: Class) -> Tag {
+        Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class }
+    }
+}
+
 /// A request and its current destination.
 #[derive(Debug)]
 pub struct Bio {

@@ -495,6 +495,34 @@ impl Kind {
         }
     }
 
+    /// A device without range vectors, which exists in both worlds.
+    pub const fn device(
+        name: &'static str,
+        summary: &'static str,
+        params: &'static [Param],
+        build: BuildDevice,
+    ) -> Kind {
+        Kind {
+            name,
+            summary,
+            params,
+            stats: &[],
+            orders: &[],
+            lowers: Arity::None,
+            passes: OpSet::WITHOUT_REMAP,
+            role: Role::Modifier,
+            routes: Routes::WORST,
+            durability: Durability::Keeps,
+            medium: Medium::Plain,
+            needs_bytes: false,
+            transparent: false,
+            worlds: Worlds::Both,
+            cost: Nanos::ZERO,
+            check: None,
+            build: Build::Device(build),
+        }
+    }
+
     /// A layer with one lower device, which has tables on it: it changes what passes, and may not be inserted live.
     pub const fn stateful(
         name: &'static str,

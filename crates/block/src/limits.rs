@@ -25,6 +25,9 @@ impl OpSet {
     pub const NONE: OpSet = OpSet(0);
     /// Every operation.
     pub const ALL: OpSet = OpSet((1 << OpKind::ALL.len()) - 1);
+    /// Every operation but range vectors.
+    pub const WITHOUT_REMAP: OpSet =
+        OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
 
     /// These operations.
     pub const fn of(kinds: &[OpKind]) -> OpSet {

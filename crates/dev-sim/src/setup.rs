@@ -2,11 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::Nanos;
-use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
-    StatInfo, Worlds,
-};
+use esker_block::{Device, Kind, KindError, Limits, Make, OpKind, OpSet, Param, ParamType, StatInfo};
 
 use crate::access::{self, Content};
 
@@ -98,26 +94,8 @@ pub(crate) const fn kind(
     stats: &'static [StatInfo],
     build: fn(&Make<'_>) -> Result<Rc<dyn Device>, KindError>,
 ) -> Kind {
-    Kind {
-        name,
-        summary,
-        params,
-        stats,
-        orders: &[],
-        lowers: Arity::None,
-        passes: OpSet::of(passes),
-        role: Role::Modifier,
-        routes: Routes::WORST,
-        durability: Durability::Keeps,
-        medium: esker_block::Medium::Plain,
-        needs_bytes: false,
-        transparent: false,
-        worlds: Worlds::Both,
-        // A modelled device works beside the CPU.
-        cost: Nanos::ZERO,
-        check: None,
-        build: Build::Device(build),
-    }
+    // A modelled device works beside the CPU, so it costs nothing.
+    Kind { stats, passes: OpSet::of(passes), ..Kind::device(name, summary, params, build) }
 }
 
 impl Setup {

@@ -7,58 +7,43 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use esker_base::Nanos;
-use esker_block::{
-    Arity, Build, Created, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes,
-    Worlds,
-};
+use esker_block::{Created, Device, Kind, KindError, Make, Param, ParamType, Worlds};
 use esker_rt::real::{File, Kernel, OpenMode};
 use esker_sys::loop_device::{self, Over};
 
 use crate::disk::{self, Came, Disk, Opened};
 use crate::memory::check_geometry;
 
+const PARAMS: &[Param] = &[
+    Param::required("path", ParamType::Text, "The file."),
+    Param::optional(
+        "size",
+        ParamType::Size,
+        "Size of the file. A missing file is created, sparse; an existing one must have this size.",
+    ),
+    Param::with_default(
+        "create",
+        ParamType::Choice(&["if-new", "never", "always"]),
+        "if-new",
+        "When a missing file is created: beside other new media only, never, or always.",
+    ),
+    Param::with_default(
+        "allocate",
+        ParamType::Flag,
+        "false",
+        "Reserves the space of the whole file for good: a discard does nothing, zeroes are written in place.",
+    ),
+    Param::with_default("direct", ParamType::Flag, "true", "Bypasses the page cache (O_DIRECT)."),
+    Param::with_default("read_only", ParamType::Flag, "false", "Refuses every change."),
+    DEPTH,
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
-    name: "file",
-    summary: "A regular file, read and written through io_uring.",
-    params: &[
-        Param::required("path", ParamType::Text, "The file."),
-        Param::optional(
-            "size",
-            ParamType::Size,
-            "Size of the file. A missing file is created, sparse; an existing one must have this size.",
-        ),
-        Param::with_default(
-            "create",
-            ParamType::Choice(&["if-new", "never", "always"]),
-            "if-new",
-            "When a missing file is created: beside other new media only, never, or always.",
-        ),
-        Param::with_default(
-            "allocate",
-            ParamType::Flag,
-            "false",
-            "Reserves the space of the whole file for good: a discard does nothing, zeroes are written in place.",
-        ),
-        Param::with_default("direct", ParamType::Flag, "true", "Bypasses the page cache (O_DIRECT)."),
-        Param::with_default("read_only", ParamType::Flag, "false", "Refuses every change."),
-        DEPTH,
-    ],
     stats: crate::disk::STATS,
-    orders: &[],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
     needs_bytes: true,
-    transparent: false,
     worlds: Worlds::RealOnly,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build),
+    ..Kind::device("file", "A regular file, read and written through io_uring.", PARAMS, build)
 };
 
 /// How many requests the kernel gets at once.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Bio, BioError, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet, Param,
-    ParamType, Reply, Role, Routes, Stat, StatInfo, Step, Worlds,
+    Bio, BioError, Device, Done, Kind, KindError, Limits, Make, Op, OpKind, Param, ParamType, Reply, Stat, StatInfo,
+    Step,
 };
 use esker_rt::Rt;
 
@@ -13,40 +13,29 @@ use crate::media::Media;
 
 const STATS: &[StatInfo] = &[StatInfo::of("held_bytes", "Bytes of memory that hold data.")];
 
+const PARAMS: &[Param] = &[
+    Param::required("size", ParamType::Size, "Size of the device, a multiple of `block`."),
+    Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
+    Param::with_default(
+        "defer",
+        ParamType::Choice(&["never", "always"]),
+        "never",
+        "`always`: no answer comes at once, as from a real device; finds code that relies on immediate answers.",
+    ),
+    Param::with_default(
+        "latency",
+        ParamType::Span,
+        "0",
+        "With `defer = \"always\"`: time of each answer; `0` lets every other ready task run first.",
+    ),
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
-    name: "memory",
-    summary: "Holds its bytes in memory: sparse, and lost when the process ends.",
-    params: &[
-        Param::required("size", ParamType::Size, "Size of the device, a multiple of `block`."),
-        Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
-        Param::with_default(
-            "defer",
-            ParamType::Choice(&["never", "always"]),
-            "never",
-            "`always`: no answer comes at once, as from a real device; finds code that relies on immediate answers.",
-        ),
-        Param::with_default(
-            "latency",
-            ParamType::Span,
-            "0",
-            "With `defer = \"always\"`: time of each answer; `0` lets every other ready task run first.",
-        ),
-    ],
     stats: STATS,
-    orders: &[],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
     needs_bytes: true,
-    transparent: false,
-    worlds: Worlds::Both,
     cost: Nanos(150),
-    check: None,
-    build: Build::Device(build),
+    ..Kind::device("memory", "Holds its bytes in memory: sparse, and lost when the process ends.", PARAMS, build)
 };
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {

@@ -4,36 +4,29 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{
-    Arity, Bio, BioError, Build, Device, Done, Durability, Extent, ExtentState, Kind, KindError, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Step, Worlds,
+    Bio, BioError, Device, Done, Durability, Extent, ExtentState, Kind, KindError, Limits, Make, Op, OpKind, Param,
+    ParamType, Reply, Step,
 };
 use esker_rt::Rt;
 
 use crate::memory::check_geometry;
 
+const PARAMS: &[Param] = &[
+    Param::required("size", ParamType::Size, "Size of the device."),
+    Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
+    Param::with_default("latency", ParamType::Span, "0", "Time that each answer takes."),
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
-    name: "null",
-    summary: "Discards writes and reads as zeroes, at once or after a set time: measures everything above it.",
-    params: &[
-        Param::required("size", ParamType::Size, "Size of the device."),
-        Param::with_default("block", ParamType::Size, "512", "Logical block, a power of two from 512 to 64KiB."),
-        Param::with_default("latency", ParamType::Span, "0", "Time that each answer takes."),
-    ],
-    stats: &[],
-    orders: &[],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    routes: Routes::WORST,
     durability: Durability::Weakens,
-    medium: esker_block::Medium::Plain,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
     cost: Nanos(10),
-    check: None,
-    build: Build::Device(build),
+    ..Kind::device(
+        "null",
+        "Discards writes and reads as zeroes, at once or after a set time: measures everything above it.",
+        PARAMS,
+        build,
+    )
 };
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {

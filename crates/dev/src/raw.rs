@@ -6,10 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use esker_base::Nanos;
-use esker_block::{
-    Arity, Build, Device, Durability, Kind, KindError, Make, OpKind, OpSet, Param, ParamType, Role, Routes, Worlds,
-};
+use esker_block::{Device, Kind, KindError, Make, Param, ParamType, Worlds};
 use esker_rt::real::{File, Kernel, OpenMode};
 use esker_sys::loop_device;
 
@@ -17,29 +14,18 @@ use crate::disk::{self, Came, Disk, Opened};
 use crate::file::{DEPTH, depth, explain_lock, outside};
 use crate::memory::check_geometry;
 
+const PARAMS: &[Param] = &[
+    Param::required("path", ParamType::Text, "The block device. It must not be mounted."),
+    Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
+    DEPTH,
+];
+
 /// The manifest.
 pub static KIND: Kind = Kind {
-    name: "raw",
-    summary: "A block device, held exclusively, past the page cache.",
-    params: &[
-        Param::required("path", ParamType::Text, "The block device. It must not be mounted."),
-        Param::with_default("read_only", ParamType::Flag, "false", "Refuse every change."),
-        DEPTH,
-    ],
     stats: crate::disk::STATS,
-    orders: &[],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
     needs_bytes: true,
-    transparent: false,
     worlds: Worlds::RealOnly,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build),
+    ..Kind::device("raw", "A block device, held exclusively, past the page cache.", PARAMS, build)
 };
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {

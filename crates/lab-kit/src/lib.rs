@@ -3,9 +3,10 @@
 //! Invariant: reports no figure that the run did not measure.
 //!
 //! Reading order: [`experiment`] (what an experiment is, is given and reports), [`evaluation`] (several, several
-//! times), [`machine`], [`rig`] (a stack in a world), [`peer`] (rival programs), [`timing`] (medians, ratios and
-//! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]; then servers:
-//! [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program), [`nbd_serving`]; and [`volume_load`].
+//! times), [`machine`], [`rig`] (a stack in a world). Then [`peer`] (rival programs), [`timing`] (medians, ratios and
+//! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]. Servers are
+//! [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program) and [`nbd_serving`]. [`volume_load`] is
+//! a load for volumes.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -21,7 +21,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let trace = apple_desktop(Shape { seed: lab.seed, threads: THREADS, scripts });
     let actions = trace.actions.len();
     lab.say(format!("{actions} actions of {THREADS} threads"));
-    // The process's peak of memory is what it has now.
+    // The kernel sets the recorded peak of this process's memory to its present size.
     fs::write("/proc/self/clear_refs", "5")
         .map_err(|error| LabError::Data(format!("/proc/self/clear_refs: {error}")))?;
     let (compile_seconds, compiled) = timed(|| compile(trace, &mut |_| {}));

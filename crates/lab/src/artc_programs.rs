@@ -1,9 +1,10 @@
-//! `artc-programs`: predictions of how long programs take elsewhere. `git clone` of a local repository and LevelDB
-//! with four threads that look up random keys, whose tables it maps, are recorded where they are, on this machine's
-//! own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is of the whole
-//! process, from its start to its end, against the program itself run there. Each run begins with a new file system
-//! that has forgotten what its files hold; what the program has outside of its folder, its libraries and Python's,
-//! was in memory before, and is for a replay.
+//! `artc-programs`: predictions of how long programs take elsewhere. The programs are `git clone` of a local repository
+//! and LevelDB, which maps its tables and looks up random keys with four threads. They are recorded on this machine's
+//! own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is that of the
+//! whole process, from its start to its end, against the program itself run there.
+//!
+//! Each run begins on a new file system with an empty cache. Files outside of the program's folder, such as its
+//! libraries and Python's, are in memory before the program and before each replay.
 
 use std::path::{Path, PathBuf};
 

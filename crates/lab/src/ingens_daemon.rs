@@ -1,5 +1,5 @@
-//! `ingens-daemon`: the manager's own share of a CPU beside a process of 10 GiB in huge pages, which first sleeps,
-//! and then writes at random and takes 48 MiB of fresh memory twice a second.
+//! `ingens-daemon`: the manager's own share of a CPU beside a process of 10 GiB in huge pages. The process first
+//! sleeps. Then it writes at random, and takes 48 MiB of fresh memory twice a second.
 //!
 //! Of a machine with less free memory the process is smaller: `watched_gib` tells. It has its huge pages from faults,
 //! before the manager begins, so that what is measured is watching and not catching up.

@@ -3,9 +3,10 @@
 //! Invariant: reports no figure that the run did not measure. A rival stands beside each figure; a rival that is
 //! missing makes the run fail and say how to install it.
 //!
-//! Reading order: [`ALL`] (the table of experiments), `played` (requests on one stack, as `esker try` does it),
-//! `artc` (replays), `ingens` (real huge pages and their manager), `random_writes`, `reflink`, `copy_on_write` (a
-//! rival of our own), then one file per experiment. Rigs and reports are `esker-lab-kit`'s.
+//! Reading order: [`ALL`] (the table of experiments), then the parts that several share. These are `played` (requests
+//! on one stack, as `esker try` does it), `artc` (replays), `ingens` (real huge pages and their manager),
+//! `random_writes`, `reflink` and `copy_on_write` (a rival of our own). Each experiment has one file. Rigs and reports
+//! are those of `esker-lab-kit`.
 //!
 //! Names of figures are made of an arm, a load and a figure wherever an experiment has several of each.
 

@@ -1,9 +1,9 @@
 //! `ssd-wa`: write amplification of the drive model's translation layer under uniform random writes, against the
 //! published formula.
 //!
-//! With `a` = flash that can hold data over live data, a collector that takes blocks in order of age writes `a / (a +
-//! W(-a exp(-a)))` units for each one of the host's, where W is Lambert's function (P. Desnoyers, *Analytic modeling
-//! of SSD write performance*, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245). The greedy collector, the
+//! Let `a` be flash that can hold data over live data, and W Lambert's function. A collector that takes blocks in order
+//! of age writes `a / (a + W(-a exp(-a)))` units for each unit of the host. Sources: P. Desnoyers, *Analytic modeling
+//! of SSD write performance*, SYSTOR 2012; L. Xiang and B. Kurkoski, arXiv 1110.4245. The greedy collector, the
 //! drive's default, has the same limit for large blocks. Both are run; `uniform_wa_error` is the worst of all points.
 //! Flash that can hold data is all of it without the few blocks that the collector keeps free or unwritten.
 

@@ -15,8 +15,7 @@ use crate::cell::{CELL, CELLS, PAGE, is_sound, seal};
 use crate::layout::{Layout, Spot};
 
 /// Requests for tables, journal and superblocks.
-pub const METADATA: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+pub const METADATA: Tag = Tag::of(Class::Metadata);
 /// Pages of one write, at most.
 const RUN_MAX: usize = 64;
 /// Pages that an operation may hold at once; a smaller cache could not serve one.

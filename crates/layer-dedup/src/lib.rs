@@ -55,15 +55,12 @@ const PARAMS: &[Param] = &[
     Param::with_default("verify", ParamType::Flag, "false", "Compares bytes before two blocks share one data block."),
 ];
 
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
-
 /// Records that wait for a commit at most: what a power cut can take from a client that never flushes.
 const PENDING_MAX: usize = 4096;
 
 /// The manifest.
 pub static KIND: Kind = Kind {
-    passes: PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     needs_bytes: true,
     cost: Nanos(400),
     check: Some(check::MEDIA),

@@ -46,7 +46,7 @@ pub struct Settings {
 impl Settings {
     /// For moving in the background beside clients: batches of 1 MiB, durable.
     pub fn background() -> Settings {
-        let tag = Tag { class: Class::Background, ..Tag::default() };
+        let tag = Tag::of(Class::Background);
         Settings { batch: 1 << 20, width: 32, pause: Nanos::ZERO, durable: true, tag }
     }
 

@@ -5,10 +5,10 @@
 //! reuses a segment that a reader, the newest durable checkpoint or the log behind it needs.
 //!
 //! Reading order: [`number`], [`format`](mod@format) (what lies on the medium), [`map`], [`apply`] (what records do to
-//! it), [`segments`], [`pages`], [`store`], [`volume`] (requests), `log` (batches), `shortage` (a device below without
-//! space), `read`, `part` (of blocks), [`compare`], [`checkpoint`], [`map_load`] and [`recover`], [`collect`],
-//! [`check`]; then what stands on it: [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what they
-//! take). The design, with what it owes to the thesis: `docs/design/logvol.md`.
+//! it), [`segments`], [`pages`], [`store`]. Then [`volume`] (requests), `log` (batches), `shortage` (a device below
+//! without space), `read`, `part` (of blocks), [`compare`]. Then [`checkpoint`], [`map_load`], [`recover`],
+//! [`collect`] and [`check`]. On these stand [`thin`] (named thin volumes, by `esker-layer-thin`) and [`space`] (what
+//! they take). The design, with what it owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
 
@@ -43,8 +43,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Make, Mark, Op, OpSet, Orders, Param,
-    ParamType, Role, Routes, Sizing, Stat, Step, Trouble,
+    Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Make, Mark, Op, Orders, Param,
+    ParamType, Routes, Sizing, Stat, Step, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -107,16 +107,17 @@ const PARAMS: &[Param] = &[
 
 /// The manifest.
 pub static KIND: Kind = Kind {
-    passes: OpSet::ALL,
-    role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: true,
-    medium: esker_block::Medium::Tables,
-    transparent: false,
     cost: Nanos(600),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
-    ..Kind::layer("logvol", "A log-structured volume: clones, moves and deletes ranges without copying.", PARAMS, build)
+    ..Kind::stateful(
+        "logvol",
+        "A log-structured volume: clones, moves and deletes ranges without copying.",
+        PARAMS,
+        build,
+    )
 };
 
 /// The layer of both kinds.

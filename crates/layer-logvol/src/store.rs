@@ -10,8 +10,7 @@ use crate::format::Geometry;
 use crate::number::{PageNo, SegmentNo};
 
 /// The tag of requests without a client.
-pub const METADATA: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+pub const METADATA: Tag = Tag::of(Class::Metadata);
 
 /// Keeps segments.
 pub trait SegmentStore {

@@ -66,13 +66,10 @@ const PARAMS: &[Param] = &[
     ),
 ];
 
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
-
 /// The manifest.
 pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(1),
-    passes: PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     cost: Nanos(200),
     check: Some(check::MEDIA),

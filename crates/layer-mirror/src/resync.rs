@@ -20,8 +20,7 @@ use crate::superblock::Superblock;
 /// A member that comes and goes is looked for ever more seldom, up to this many doublings.
 const DOUBLINGS_MAX: u32 = 6;
 
-pub(crate) const BACKGROUND: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
+pub(crate) const BACKGROUND: Tag = Tag::of(Class::Background);
 
 /// What the task does next.
 enum Work {

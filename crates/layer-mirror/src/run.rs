@@ -59,7 +59,7 @@ pub(crate) struct Answer {
     pub done: Done,
 }
 
-const METADATA: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+const METADATA: Tag = Tag::of(Class::Metadata);
 
 impl Mirror {
     /// Reads the superblocks, puts the set together and makes what holds now durable.

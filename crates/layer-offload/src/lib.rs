@@ -53,13 +53,10 @@ const PARAMS: &[Param] = &[
     Param::with_default("index_max", ParamType::Count, "1000000", "Most records and ranges in memory."),
 ];
 
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
-
 /// The manifest.
 pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(2),
-    passes: PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     // A record has a checksum of its payload.
     needs_bytes: true,

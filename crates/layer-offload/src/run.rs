@@ -72,8 +72,7 @@ pub(crate) fn add(count: &Cell<u64>, amount: u64) {
     count.set(count.get() + amount);
 }
 
-pub(crate) const METADATA: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+pub(crate) const METADATA: Tag = Tag::of(Class::Metadata);
 
 pub(crate) fn mover(config: &Config) -> Mover {
     Mover::new(Settings { batch: config.batch, durable: false, ..Settings::background() })

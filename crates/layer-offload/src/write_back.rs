@@ -24,8 +24,7 @@ use crate::{AWAY, HOME};
 /// How long it waits after home failed.
 const PAUSE: Nanos = Nanos::secs(1);
 
-const BACKGROUND: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
+const BACKGROUND: Tag = Tag::of(Class::Background);
 
 /// Runs until the layer leaves its stack.
 pub(crate) async fn run(offload: Rc<Offload>, handle: LayerHandle) {

@@ -37,12 +37,9 @@ const PARAMS: &[Param] = &[
     ),
 ];
 
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
-
 /// The manifest.
 pub static KIND: Kind = Kind {
-    passes: PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: true,
     cost: Nanos(150),

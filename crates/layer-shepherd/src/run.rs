@@ -26,8 +26,7 @@ const BLOCKS: [u64; 4] = [512, 1024, 2048, 4096];
 /// Ranges that wait to be written anew; what comes while there are more is not.
 const REFRESHES_MAX: usize = 64;
 
-pub(crate) const BACKGROUND: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Background };
+pub(crate) const BACKGROUND: Tag = Tag::of(Class::Background);
 
 /// A device under guard. Reads hold shared claims, changes exclusive ones. Lock order: a claim, then `turn`.
 pub struct Shepherd {

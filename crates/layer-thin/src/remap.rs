@@ -12,8 +12,7 @@ use esker_rt::mem::Pool;
 pub const LOGICAL_BLOCKS: u64 = 1 << 48;
 
 /// The tag of the catalogue's requests.
-pub(crate) const METADATA: Tag =
-    Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+pub(crate) const METADATA: Tag = Tag::of(Class::Metadata);
 
 /// A device with [`LOGICAL_BLOCKS`] whose mapping changes by range vectors: each takes effect as a whole or not at all,
 /// and is durable when it is answered.

@@ -2,8 +2,8 @@
 
 use esker_base::ByteRange;
 use esker_block::{
-    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, Param, ParamType, RangeOp, Role,
-    Routes, Step, Support,
+    Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpSet, Param, ParamType, RangeOp, Role,
+    Routes, Step,
 };
 
 use crate::span;
@@ -51,8 +51,7 @@ fn upper_limits(lower: &Limits, window: ByteRange) -> Limits {
     if window.is_aligned(u64::from(lower.remap)) {
         return limits;
     }
-    let remaps = [OpKind::Clone, OpKind::Move, OpKind::Delete].into_iter();
-    remaps.fold(Limits { ranges_max: 0, ..limits }, |limits, kind| limits.with(kind, Support::No))
+    limits.only(OpSet::WITHOUT_REMAP)
 }
 
 impl Offset {

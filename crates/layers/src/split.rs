@@ -12,8 +12,7 @@ use crate::{part_of, span};
 const WIDTH: usize = 128;
 
 /// The operations that a split device has; remapping between lower devices would be copying (`emulate`, above it).
-pub(crate) const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
+pub(crate) const PASSES: OpSet = OpSet::WITHOUT_REMAP;
 
 /// Where a byte of the upper port lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

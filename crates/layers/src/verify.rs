@@ -16,9 +16,6 @@ use esker_rt::{Level, Rt};
 use crate::part_of;
 
 /// What a range vector leaves in its destinations is not known here.
-const PASSES: OpSet =
-    OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]);
-
 const STATS: &[StatInfo] = &[
     StatInfo::of("verified_bytes", "Bytes that were read back."),
     StatInfo::of("corrupt_writes", "Writes that read back as other bytes."),
@@ -26,7 +23,7 @@ const STATS: &[StatInfo] = &[
 
 /// The manifest.
 pub static KIND: Kind = Kind {
-    passes: PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     // It changes nothing, but it creates reads.
     role: Role::Modifier,
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: false },

@@ -32,7 +32,7 @@ use crate::text::{DeviceSpec, Spec, split_reference};
 /// Marks are read and zeroed in pieces of this many bytes: no layer with marks stands on larger blocks.
 const PIECE: u64 = 4096;
 
-const TAG: Tag = Tag { trace: 0, issuer: 0, stream: 0, pid: 0, priority: 0, storage: 0, class: Class::Metadata };
+const TAG: Tag = Tag::of(Class::Metadata);
 
 /// What is to be made.
 #[derive(Clone, Debug, Default)]

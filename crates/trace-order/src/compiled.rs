@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use crate::rules::{Instant, Order, Outline, Schedule};
 
-pub use about::{About, Lost, RepairKind, Repairs};
+pub use about::{About, Losses, RepairKind, Repairs};
 pub use left_out::LeftOut;
 pub use read::CompiledError;
 pub use step::{Notes, SlotEffect, Step};

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use esker_trace_order::compiled::{Lost, Program, Repairs};
+use esker_trace_order::compiled::{Losses, Program, Repairs};
 use esker_trace_order::model::compile;
 use serde_json::json;
 
@@ -75,7 +75,7 @@ impl Run for Compile {
             recording::complain(&trace.warnings, terminal);
             return Err(lost);
         }
-        if !self.partial && !Lost::of(&trace.warnings).is_nothing() {
+        if !self.partial && !Losses::of(&trace.warnings).is_nothing() {
             recording::complain(&trace.warnings, terminal);
             return Err(Unwritten::Partial(self.source.name()).into());
         }

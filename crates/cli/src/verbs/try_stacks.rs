@@ -72,7 +72,7 @@ struct Try {
     /// Only the requests to this volume of each trace
     #[arg(long, value_name = "NAME", requires = "traces")]
     volume: Option<String>,
-    /// Stack to compare: a file, or the text itself; repeat it for more [default: four built-in ones]
+    /// Stack to compare: a file, or the text itself; repeat it for more [default: five built-in ones]
     #[arg(long = "stack", visible_alias = "candidate", value_name = "STACK")]
     stacks: Vec<String>,
     /// Folder with a measured disk's files in DiskSim's formats, as a candidate beside the others; repeat it for more

@@ -14,41 +14,18 @@ use crate::segments::State;
 
 static CUT: &[&Kind] = &[&crate::KIND, &RECORDED];
 
-/// Runs the suite on a stack, and opens it again over each state that a power cut could leave.
-fn suite(text: &str, seeds: u64, states_min: u64) {
-    let mut states = 0;
-    for seed in 1..=seeds {
-        let open = |rt: &Rt, env: &esker_block::Env| -> Rc<dyn Device> {
-            let spec = Spec::parse("test", text).unwrap_or_else(|e| panic!("{text}: {e}"));
-            let stack = Stack::build_with(rt, &Pool::default(), CUT, &spec, env.clone());
-            let stack = stack.unwrap_or_else(|e| panic!("{text}: {e}"));
-            Rc::new(stack.device("v").expect("the text names it"))
-        };
-        let count = power::check(open, Options::power_cuts(seed), Bound { states_max: 6, seed });
-        states += count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states;
-    }
-    println!("{states} crash states: {text}");
-    assert!(states >= states_min, "only {states} states");
-}
-
 #[test]
 fn a_volume_keeps_its_promises_in_every_crash_state() {
-    suite(
-        "a = recorded size=1MiB latency=3us; \
-         v = logvol block=512 page=512 segment=64KiB checkpoint_interval=64KiB size=64KiB on a",
-        4,
-        2000,
-    );
+    let text = "a = recorded size=1MiB latency=3us; \
+        vol = logvol block=512 page=512 segment=64KiB checkpoint_interval=64KiB size=64KiB on a";
+    power::check_text(CUT, text, 1..=4, 6, 2000);
 }
 
 #[test]
 fn a_volume_of_larger_blocks_keeps_them_over_smaller_sectors() {
-    suite(
-        "a = recorded size=1MiB latency=3us; \
-         v = logvol block=4096 segment=64KiB checkpoint_interval=256KiB size=128KiB on a",
-        1,
-        500,
-    );
+    let text = "a = recorded size=1MiB latency=3us; \
+        vol = logvol block=4096 segment=64KiB checkpoint_interval=256KiB size=128KiB on a";
+    power::check_text(CUT, text, 1..=1, 6, 500);
 }
 
 /// Logical blocks of the model.

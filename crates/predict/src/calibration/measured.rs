@@ -7,36 +7,20 @@ use std::rc::Rc;
 use esker_base::{Nanos, Stream};
 use esker_block::store::SparseStore;
 use esker_block::{
-    Arity, Bio, BioError, Buf, Build, Device, Done, Durability, Kind, KindError, Limits, Make, Op, OpKind, OpSet,
-    Param, ParamType, Reply, Role, Routes, Step, Support, Worlds,
+    Bio, BioError, Buf, Device, Done, Kind, KindError, Limits, Make, Op, OpKind, Param, ParamType, Reply, Step, Support,
 };
 use esker_rt::Rt;
 
 use super::times::{DeviceTimes, Mix, OpName, group_of};
 
+const PARAMS: &[Param] = &[
+    Param::required("size", ParamType::Size, "Size of the device."),
+    Param::required("times", ParamType::Text, "The times, as JSON."),
+];
+
 /// The manifest.
-pub(super) static KIND: Kind = Kind {
-    name: "measured",
-    summary: "Answers after times that were measured on a real device.",
-    params: &[
-        Param::required("size", ParamType::Size, "Size of the device."),
-        Param::required("times", ParamType::Text, "The times, as JSON."),
-    ],
-    stats: &[],
-    orders: &[],
-    lowers: Arity::None,
-    passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard, OpKind::Extents]),
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build),
-};
+pub(super) static KIND: Kind =
+    Kind::device("measured", "Answers after times that were measured on a real device.", PARAMS, build);
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
     let times: DeviceTimes =

@@ -121,7 +121,7 @@ pub enum Effect {
 }
 
 impl Call {
-    /// What it is about.
+    /// The family of the call.
     pub fn family(&self) -> Family {
         self.roles().family
     }

@@ -132,7 +132,7 @@ impl Repairs {
 
 /// What a recording has no more of what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Lost {
+pub struct Losses {
     /// Events that the recorder lost.
     pub events: u64,
     /// Records of damaged parts.
@@ -141,17 +141,17 @@ pub struct Lost {
     pub ends: u64,
 }
 
-impl Lost {
+impl Losses {
     /// What the warnings of a reading tell.
-    pub fn of(warnings: &Warnings) -> Lost {
+    pub fn of(warnings: &Warnings) -> Losses {
         let count = |kind| warnings.count(kind);
         let (events, records) = (count(WarningKind::LostEvents), count(WarningKind::Damaged));
-        Lost { events, records, ends: count(WarningKind::CutTail) }
+        Losses { events, records, ends: count(WarningKind::CutTail) }
     }
 
     /// Whether nothing is.
     pub fn is_nothing(&self) -> bool {
-        *self == Lost::default()
+        *self == Losses::default()
     }
 }
 
@@ -167,7 +167,7 @@ pub struct About {
     /// What was repaired.
     pub repairs: Repairs,
     /// What the recording lost.
-    pub lost: Lost,
+    pub lost: Losses,
 }
 
 impl Default for About {
@@ -177,7 +177,7 @@ impl Default for About {
             source: Word::from("none"),
             elapsed_ns: 0,
             repairs: Repairs::default(),
-            lost: Lost::default(),
+            lost: Losses::default(),
         }
     }
 }

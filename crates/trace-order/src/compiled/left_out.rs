@@ -8,7 +8,7 @@ use esker_trace_calls::call::{Call, Fd};
 use esker_trace_calls::words::{FileKind, MapFlags};
 use serde::{Deserialize, Serialize};
 
-use super::{Lost, Opened, Program, SlotEffect, Step};
+use super::{Losses, Opened, Program, SlotEffect, Step};
 
 /// Maps of more bytes than this may hide reads that take time.
 const FEW_PAGES: u64 = 4 * 4096;
@@ -42,7 +42,7 @@ impl LeftOut {
     pub fn of(program: &Program) -> LeftOut {
         let mut gathering = Gathering::new(program.opened());
         program.steps().iter().for_each(|step| gathering.see(step));
-        let Lost { events, records, ends } = program.about().lost;
+        let Losses { events, records, ends } = program.about().lost;
         LeftOut { lost_events: events, damaged_parts: records.saturating_add(ends), ..gathering.done() }
     }
 

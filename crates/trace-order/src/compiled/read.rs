@@ -11,7 +11,7 @@ use crate::model::compile::THREADS_MAX;
 use crate::model::resource::{Resource, ResourceKind};
 use crate::rules::{Instant, Looks, Outline};
 
-use super::about::{Lost, RepairKind, RepairTally};
+use super::about::{Losses, RepairKind, RepairTally};
 use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
 use super::{About, Opened, Player, Program, Slot, Step};
 
@@ -267,7 +267,7 @@ fn get_about(from: &mut Decoder<'_>) -> Result<About, Malformed> {
         about.repairs.tallies.insert(*kind, tally);
     }
     if !from.is_done() {
-        about.lost = Lost { events: from.unsigned()?, records: from.unsigned()?, ends: from.unsigned()? };
+        about.lost = Losses { events: from.unsigned()?, records: from.unsigned()?, ends: from.unsigned()? };
     }
     Ok(about)
 }

@@ -17,7 +17,7 @@ use esker_trace_calls::trace::{Inherited, Process, Trace};
 use esker_trace_calls::wire::NameTable;
 use esker_trace_calls::words::AccessMode;
 
-use crate::compiled::{About, Lost, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
+use crate::compiled::{About, Losses, Notes, Opened, Player, Program, RepairKind, Repairs, Step};
 use crate::rules::{Instant, Looks};
 
 use super::act::Intent;
@@ -115,7 +115,7 @@ impl Compiler {
         if trace.threads.len() > THREADS_MAX {
             return Err(CompileError::TooManyThreads { threads: trace.threads.len() });
         }
-        let lost = Lost::of(&trace.warnings);
+        let lost = Losses::of(&trace.warnings);
         let about = About { platform: trace.platform, source: trace.source.clone(), lost, ..About::default() };
         let mut compiler = Compiler {
             world: World::new(&trace.snapshot),

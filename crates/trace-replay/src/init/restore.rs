@@ -262,7 +262,10 @@ impl<'a> Restore<'a> {
     fn mend(&mut self, place: &ParentDir, path: &PathBytes, entry: &Entry, stat: &Stat) -> Result<(), Tried> {
         let mut changed = false;
         if let EntryKind::File { size } = entry.kind {
-            changed = self.mend_data(place, path, (size, data(entry)), stat)?;
+            changed = !is_filled(entry, stat);
+            if changed {
+                self.fill_anew(place, path, (size, data(entry)), stat)?;
+            }
         }
         if let EntryKind::Symlink { target } = &entry.kind {
             let there =
@@ -281,31 +284,26 @@ impl<'a> Restore<'a> {
     }
 
     /// Data comes first in a file, its holes behind that.
-    fn mend_data(
+    fn fill_anew(
         &mut self,
         place: &ParentDir,
         path: &PathBytes,
         (size, data): (u64, u64),
         stat: &Stat,
-    ) -> Result<bool, Tried> {
-        let anew = has_other_holes(stat, data);
-        let there = stat.st_size as u64;
-        if there == size && !anew {
-            return Ok(false);
-        }
+    ) -> Result<(), Tried> {
         if stat.st_mode & 0o200 == 0 {
             rustix::fs::chmodat(&place.dir, &place.leaf, Mode::RUSR | Mode::WUSR, AtFlags::empty())
                 .map_err(|e| ("making writable", e))?;
         }
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&place.dir, &place.leaf, flags, Mode::empty()).map_err(|e| ("opening", e))?;
-        let keep = if anew { 0 } else { there.min(data) };
+        let keep = if has_other_holes(stat, data) { 0 } else { data.min(stat.st_size as u64) };
         rustix::fs::ftruncate(&file, keep).map_err(|e| ("truncating", e))?;
         self.fill(&file, path, keep, data)?;
         if data < size {
             rustix::fs::ftruncate(&file, size).map_err(|e| ("truncating", e))?;
         }
-        Ok(true)
+        Ok(())
     }
 
     fn fill(&mut self, file: &OwnedFd, path: &PathBytes, from: u64, to: u64) -> Result<(), Tried> {
