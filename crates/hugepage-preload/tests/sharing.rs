@@ -74,11 +74,13 @@ fn library() -> PathBuf {
 fn ready(regions: u64) -> Option<MutexGuard<'static, ()>> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let wanted = (regions + 16) * REGION_BYTES;
+    // Before the doctor, whose trial takes such a block.
+    let blocks = huge_blocks(wanted);
     let missing = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works);
     let (lacks, why) = match missing {
         Some(missing) => (Ability::HugePages, format!("{}: {}", missing.what, missing.says)),
         None if !merging::is_there() => (Ability::Ksm, "this kernel has no KSM".to_string()),
-        None if huge_blocks(wanted) < wanted => {
+        None if blocks < wanted => {
             (Ability::HugeBlocks, format!("{wanted} bytes in free huge pages are needed"))
         }
         None if Command::new("python3").arg("--version").output().is_err() => {

@@ -1,7 +1,7 @@
 //! What of this machine works for the manager, what does not, and what is done instead.
 
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 
 use esker_sys::process::{Advice, PageRun, PageTable, Process, Wanted, page_is};
 use serde::Serialize;
@@ -75,7 +75,13 @@ fn found(what: &'static str, works: bool, says: impl Into<String>) -> Finding {
 
 fn needed(what: &'static str, tried: Result<String, TrialError>, without: &str) -> Finding {
     let works = tried.is_ok();
-    let says = tried.unwrap_or_else(|why| format!("{why}; {without}"));
+    let says = tried.unwrap_or_else(|why| match &why {
+        // The call exists and found no block.
+        TrialError::System(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::OutOfMemory) => {
+            format!("{why}: no block of free memory is as large as a huge page; compact memory or free some")
+        }
+        _ => format!("{why}; {without}"),
+    });
     Finding { what, works, needed: true, says }
 }
 

@@ -78,17 +78,17 @@ const SPARE_REGIONS: u64 = 16;
 impl Puppet {
     /// None where it cannot be, which is recorded as a skip.
     fn start(regions: u64) -> Option<Puppet> {
-        if let Some(missing) = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works) {
-            skip(Ability::HugePages, format_args!("{}: {}", missing.what, missing.says));
-            return None;
-        }
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        // The machine's other programs take blocks meanwhile too.
+        // Before the doctor, whose trial takes such a block. The machine's other programs take blocks meanwhile too.
         let wanted = (regions + SPARE_REGIONS) * REGION_BYTES;
         let free = super::system::huge_blocks(wanted);
         if free < wanted {
             let why = format!("{free} bytes of free memory are in blocks of huge pages, {wanted} are needed");
             skip(Ability::HugeBlocks, why);
+            return None;
+        }
+        if let Some(missing) = doctor::examine().into_iter().find(|finding| finding.needed && !finding.works) {
+            skip(Ability::HugePages, format_args!("{}: {}", missing.what, missing.says));
             return None;
         }
         match esker_testkit::Puppet::start(SCRIPT, regions, &[]) {
