@@ -61,10 +61,6 @@ fn limits(make: &Make<'_>) -> Result<Limits, KindError> {
         .with(OpKind::Extents, Support::No))
 }
 
-fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).expect("inside the volume")
-}
-
 /// The blocks of a range; none for a flush.
 fn blocks(range: ByteRange) -> std::ops::Range<u64> {
     range.start() / UNIT..range.end() / UNIT

@@ -46,10 +46,6 @@ fn limits(make: &Make<'_>) -> Result<Limits, KindError> {
     Ok(Limits { size, ranges_max: 0, ..both }.with(OpKind::Discard, Support::No))
 }
 
-fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).expect("inside the volume")
-}
-
 /// The units that a range touches.
 fn units(range: ByteRange) -> std::ops::Range<u64> {
     range.start() / UNIT..range.end().div_ceil(UNIT)

@@ -19,7 +19,7 @@ pub mod units;
 
 pub use bits::Bits;
 pub use digest::Digest;
-pub use range::ByteRange;
+pub use range::{ByteRange, span};
 pub use rng::Stream;
 pub use spans::Spans;
 pub use units::{Nanos, Time};

@@ -77,6 +77,14 @@ impl ByteRange {
     }
 }
 
+/// The range of `len` bytes from `start`, for a caller that knows that it exists: a part of a range, or a device's own.
+///
+/// # Panics
+/// If its end does not fit in 64 bits.
+pub fn span(start: u64, len: u64) -> ByteRange {
+    ByteRange::new(start, len).unwrap_or_else(|| panic!("offset {start} + {len} bytes does not fit in 64 bits"))
+}
+
 impl fmt::Display for ByteRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}, {})", self.start, self.end())

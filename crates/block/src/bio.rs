@@ -1,6 +1,6 @@
 //! A request (`Bio`, as in BSD and Linux: block I/O) and its answer.
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, span};
 
 use crate::buf::Buf;
 
@@ -265,6 +265,11 @@ impl Bio {
         self
     }
 
+    /// A request that does a part of this one: same destination, flags and tag.
+    pub fn part(&self, op: Op, range: ByteRange, buf: Buf) -> Bio {
+        Bio { op, range, flags: self.flags, dest: self.dest, buf, tag: self.tag }
+    }
+
     /// Takes the request out of its place, to be answered or kept while its extension waits.
     pub fn take(&mut self) -> Bio {
         std::mem::replace(self, Bio::new(Op::Flush, span(0, 0), Buf::empty()))
@@ -299,10 +304,6 @@ impl Bio {
     pub fn fail(self, error: BioError) -> Done {
         Done { result: Err(error), buf: self.buf }
     }
-}
-
-fn span(offset: u64, len: u64) -> ByteRange {
-    ByteRange::new(offset, len).unwrap_or_else(|| panic!("offset {offset} + {len} bytes does not fit in 64 bits"))
 }
 
 /// State of one extent.

@@ -262,23 +262,10 @@ pub trait Extension {
     /// Called once after the last request, when the layer leaves a stack or the stack closes.
     fn close(&self) {}
 
-    /// Whether a layer that is not transparent takes the size that lower device `lower` has once that is open; the
-    /// stack then builds the layer again before it opens it. A layer that records its own size on the medium, or whose
-    /// data would lie elsewhere, answers false: it is built for the size of the stack text.
-    fn follows(&self, _lower: usize) -> bool {
-        true
-    }
-
     /// The places below by which it tells whether there is a medium of its own. Where all of them read as zeroes,
     /// opening the layer makes a new medium. None: it keeps nothing below, and its lower devices may hold anything.
     fn marks(&self) -> Vec<Mark> {
         Vec::new()
-    }
-
-    /// Whether zeroes below read as something else above, at the same offsets, so that a blank medium is not seen as
-    /// one.
-    fn hides_blank(&self) -> bool {
-        false
     }
 
     /// Its upper ports, if their sizes or their openness to changes are its own affair. None: each has the size with

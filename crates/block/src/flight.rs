@@ -11,6 +11,9 @@ enum Part<T> {
     Coming(JoinHandle<T>),
 }
 
+/// Requests of one caller that are under way at once: the parts of a split one, or a batch of a layer's own.
+pub const WIDTH: usize = 128;
+
 /// Takes steps from `steps` and gives their results to `each`, in order, with at most `width` steps under way. Starts
 /// no more of them once `each` says `false`, but waits for all that were started.
 ///

@@ -359,10 +359,36 @@ pub enum Durability {
 pub enum Medium {
     /// As it was written, at the same offsets: without the layer it reads the same.
     Plain,
-    /// In an arrangement or an encoding of the layer.
+    /// In an arrangement of the layer.
     Arranged,
+    /// At the same offsets in an encoding of the layer: zeroes below are no zeroes above, so that a blank medium is not
+    /// seen as one.
+    Encoded,
     /// Beside tables of the layer's own.
     Tables,
+}
+
+/// Which lower devices may grow under a layer that is not transparent: the stack builds the layer again over the sizes
+/// that these have once they are open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follows {
+    /// All of them.
+    All,
+    /// The last one: behind any other, data would lie elsewhere.
+    Last,
+    /// None: the layer records its own size on the medium, and is built for the sizes of the stack text.
+    None,
+}
+
+impl Follows {
+    /// Whether the layer takes a new size of lower device `lower` of `lowers`.
+    pub fn takes(self, lower: usize, lowers: usize) -> bool {
+        match self {
+            Follows::All => true,
+            Follows::Last => lower + 1 == lowers,
+            Follows::None => false,
+        }
+    }
 }
 
 /// Where a kind can be built.
@@ -455,6 +481,8 @@ pub struct Kind {
     pub durability: Durability,
     /// How data lies below it. Means nothing for a device.
     pub medium: Medium,
+    /// Whose new sizes it takes. Means nothing for a device and for a transparent layer.
+    pub follows: Follows,
     /// Whether payload bytes must be there (a described payload is refused).
     pub needs_bytes: bool,
     /// Whether its upper port has the limits of its lower device, so that it can be inserted, removed and reordered
@@ -486,6 +514,7 @@ impl Kind {
             routes: Routes::WORST,
             durability: Durability::Keeps,
             medium: Medium::Plain,
+            follows: Follows::All,
             needs_bytes: false,
             transparent: true,
             worlds: Worlds::Both,
@@ -514,6 +543,7 @@ impl Kind {
             routes: Routes::WORST,
             durability: Durability::Keeps,
             medium: Medium::Plain,
+            follows: Follows::All,
             needs_bytes: false,
             transparent: false,
             worlds: Worlds::Both,
@@ -523,7 +553,8 @@ impl Kind {
         }
     }
 
-    /// A layer with one lower device, which has tables on it: it changes what passes, and may not be inserted live.
+    /// A layer with one lower device, which has tables on it that record its size: it changes what passes, and may not
+    /// be inserted live.
     pub const fn stateful(
         name: &'static str,
         summary: &'static str,
@@ -533,6 +564,7 @@ impl Kind {
         Kind {
             role: Role::Modifier,
             medium: Medium::Tables,
+            follows: Follows::None,
             transparent: false,
             ..Kind::layer(name, summary, params, build)
         }

@@ -29,6 +29,7 @@ pub mod limits;
 pub mod locks;
 pub mod meter;
 pub mod partial;
+pub mod split;
 pub mod step;
 pub mod store;
 
@@ -43,8 +44,8 @@ pub use ext::{
     Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
 };
 pub use kind::{
-    Args, Arity, Build, Durability, Ends, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role, Routes, Upper,
-    Value, Worlds,
+    Args, Arity, Build, Durability, Ends, Follows, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role,
+    Routes, Upper, Value, Worlds,
 };
 pub use latch::{Latch, Trouble};
 pub use limits::{Limits, OpSet, Support};

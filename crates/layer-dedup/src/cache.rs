@@ -6,9 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use esker_block::flight::WIDTH;
 use esker_block::{Bio, BioError, Buf, Class, Tag};
 use esker_layer_kit::Io;
-use esker_layer_kit::io::WIDTH;
 use esker_rt::sync::Notify;
 
 use crate::cell::{CELL, CELLS, PAGE, is_sound, seal};

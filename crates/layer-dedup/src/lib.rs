@@ -130,9 +130,6 @@ impl Stateful for Dedup {
 
     const COMPLETES: bool = true;
 
-    /// The superblocks record the size, and the tables are laid out for it.
-    const FOLLOWS: bool = false;
-
     /// The two superblocks.
     fn marks(_: &Config) -> Vec<Mark> {
         vec![Mark { lower: 0, range: ByteRange::new(0, layout::SUPERBLOCKS).expect("it begins at 0") }]

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_block::flight::WIDTH;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{Bio, BioError, Buf, Ctx, Done, Extent, ExtentState, Flow, Op, OpKind, Reply, Stat, Step};
 use esker_layer_kit::Io;
-use esker_layer_kit::io::WIDTH;
 use esker_rt::Level;
 use esker_rt::sync::{Notify, join_all};
 

@@ -9,15 +9,12 @@ use std::rc::Rc;
 
 use esker_base::ByteRange;
 use esker_block::ext::Submit;
-use esker_block::{
-    Below, Bio, BioError, Buf, Ctx, Device, Done, Flags, Flow, Limits, Op, Reply, Step, Tag, VolumeId, flight,
-};
+use esker_block::flight::{self, WIDTH};
+use esker_block::split::Splitter;
+use esker_block::{Below, Bio, BioError, Buf, Ctx, Device, Done, Flags, Flow, Limits, Op, Reply, Step, Tag, VolumeId};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::join_all;
-
-/// Requests of one caller that [`Io::flush_all`] and splits have under way at once.
-pub const WIDTH: usize = 128;
 
 /// A request that came back, its buffer in place, so that it can be sent again.
 #[derive(Debug)]
@@ -113,6 +110,11 @@ impl Io {
     /// Where buffers come from.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Sends requests in parts.
+    pub fn splitter(&self) -> Splitter<'_> {
+        Splitter { rt: &self.rt, pool: &self.pool, below: &self.below }
     }
 
     /// What is below, for callers that hold it longer than a request.

@@ -5,10 +5,9 @@
 //! the caller's decision.
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
-//! share a commit),
-//! [`turn`]; then [`io`] (the I/O library), [`split`] (requests over units that lie apart), [`mover`] (copy, gather,
-//! scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage
-//! with Stackable Extensions", chapter 5.
+//! share a commit), [`turn`]; then [`io`] (the I/O library), [`mover`] (copy, gather, scatter), [`region`] (the
+//! resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable
+//! Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -20,7 +19,6 @@ pub mod io;
 pub mod media;
 pub mod mover;
 pub mod region;
-pub mod split;
 pub mod stateful;
 pub mod turn;
 

@@ -17,14 +17,14 @@ mod transfer;
 
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos};
+use esker_base::{ByteRange, Nanos, span};
 use esker_block::locks::{Mode, RangeLocks};
+use esker_block::split::{LowerAddress, LowerExtent, pieces};
 use esker_block::{Bio, BioError, Class, Ctx, Flow, LayerHandle, Op, Step, Tag, WorkPermit};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::io::Io;
-use crate::split::{LowerAddress, LowerExtent, pieces, redirect, span};
 
 pub use order::BadMoves;
 
@@ -165,7 +165,7 @@ impl Mover {
         let (io, locks) = (Io::of(ctx), self.locks.clone());
         if self.locks.is_granted(ticket) {
             let pieces = pieces(bio.range, map);
-            let step = redirect(&io, bio, &pieces);
+            let step = io.splitter().redirect(bio, &pieces);
             return match step {
                 Step::Now(Flow::Down) => {
                     ctx.scratch = ticket;
@@ -182,7 +182,7 @@ impl Mover {
         Step::later(async move {
             locks.granted(ticket).await;
             let pieces = pieces(bio.range, map);
-            let done = match redirect(&io, &mut bio, &pieces).await {
+            let done = match io.splitter().redirect(&mut bio, &pieces).await {
                 Flow::Done(done) => done,
                 Flow::Down => io.submit(bio).await,
                 Flow::Resume(other) => io.submit(other).await,

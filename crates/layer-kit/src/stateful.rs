@@ -24,9 +24,6 @@ pub trait Stateful: Sized + 'static {
     /// Whether [`Stateful::complete`] does anything.
     const COMPLETES: bool = false;
 
-    /// As [`Extension::follows`]: a layer that records its size on the medium answers false.
-    const FOLLOWS: bool = true;
-
     /// As [`Extension::marks`].
     fn marks(config: &Self::Config) -> Vec<Mark>;
 
@@ -103,10 +100,6 @@ impl<S: Stateful> StatefulLayer<S> {
 }
 
 impl<S: Stateful> Extension for StatefulLayer<S> {
-    fn follows(&self, _: usize) -> bool {
-        S::FOLLOWS
-    }
-
     fn marks(&self) -> Vec<Mark> {
         S::marks(&self.config)
     }

@@ -92,7 +92,6 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 
 impl Stateful for Blank {
     type Config = (String, u64);
-    const FOLLOWS: bool = false;
 
     fn marks(_: &Self::Config) -> Vec<Mark> {
         vec![Mark { lower: 0, range: ByteRange::new(0, DATA).expect("it begins at 0") }]

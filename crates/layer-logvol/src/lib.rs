@@ -43,7 +43,7 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Make, Mark, Op, Orders, Param,
+    Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark, Op, Orders, Param,
     ParamType, Routes, Sizing, Stat, Step, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
@@ -112,6 +112,7 @@ pub static KIND: Kind = Kind {
     cost: Nanos(600),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
+    follows: Follows::All,
     ..Kind::stateful(
         "logvol",
         "A log-structured volume: clones, moves and deletes ranges without copying.",

@@ -167,9 +167,6 @@ fn region(asked: u64, data: u64, block: u64) -> Option<u64> {
 impl Stateful for Mirror {
     type Config = Config;
 
-    /// The superblock records the size.
-    const FOLLOWS: bool = false;
-
     /// The superblocks at the head of each member.
     fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");

@@ -27,8 +27,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Bio, BioError, Ctx, Done, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind,
-    OpSet, Param, ParamType, Routes, Stat, Step, Support, Trouble,
+    Arity, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op,
+    OpKind, OpSet, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -63,6 +63,7 @@ pub static KIND: Kind = Kind {
     cost: Nanos(300),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
+    follows: Follows::All,
     ..Kind::stateful("offload", "Lets a device stay idle: writes go into a log on another device.", PARAMS, build)
 };
 

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Time};
+use esker_base::{ByteRange, Time, span};
+use esker_block::flight::WIDTH;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{
     Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Latch, Op, Reply, Stat, Step, Tag, Trouble,
 };
-use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Mover, Settings};
 use esker_layer_kit::{Background, GroupCommit, Io, Turn};
 use esker_rt::Rt;
@@ -338,8 +338,4 @@ impl Offload {
         let degraded = |why: &String| Trouble::Degraded(format!("{} is degraded: {why}.", self.config.name));
         self.latch.trouble().or_else(|| self.stopped.borrow().as_ref().map(degraded))
     }
-}
-
-pub(crate) fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).expect("inside a device")
 }

@@ -7,11 +7,11 @@
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_block::flight::WIDTH;
 use esker_block::locks::Mode;
+use esker_block::split::LowerAddress;
 use esker_block::{Bio, BioError, Class, LayerHandle, Tag, WorkPermit};
-use esker_layer_kit::io::WIDTH;
 use esker_layer_kit::mover::{Move, Way, nothing};
-use esker_layer_kit::split::LowerAddress;
 use esker_layer_kit::{Io, Then};
 use esker_rt::Level;
 

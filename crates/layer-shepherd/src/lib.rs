@@ -109,12 +109,9 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
 impl Stateful for Shepherd {
     type Config = Config;
 
-    /// The spares and their table lie behind the end, where that was when they were made.
-    const FOLLOWS: bool = false;
-
     /// The area with its table.
     fn marks(config: &Config) -> Vec<Mark> {
-        vec![Mark { lower: 0, range: run::span(config.area, AREA) }]
+        vec![Mark { lower: 0, range: esker_base::span(config.area, AREA) }]
     }
 
     async fn open(config: Config, io: Io) -> Result<Rc<Shepherd>, KindError> {

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, span};
 use esker_block::locks::{Mode, RangeLocks, Ticket};
+use esker_block::split::pieces;
 use esker_block::{Bio, BioError, Buf, Class, Done, Flow, KindError, Latch, Op, Reply, Stat, Step, Tag, Trouble};
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
-use esker_layer_kit::split::{pieces, redirect};
 use esker_layer_kit::{Background, Io, Turn, media};
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
@@ -106,7 +106,7 @@ impl Shepherd {
             pieces(bio.range, |at| table.run(at, block, spares))
         };
         bio.dest = io.lower(0);
-        match redirect(io, &mut bio, &pieces) {
+        match io.splitter().redirect(&mut bio, &pieces) {
             Step::Now(Flow::Down) => io.submit(bio),
             step => {
                 let io = io.clone();
@@ -392,8 +392,4 @@ impl RequestHead {
         };
         Bio { op: self.op.clone(), range: part, flags: self.flags, dest: io.lower(0), buf, tag: self.tag }
     }
-}
-
-pub(crate) fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).expect("inside the device")
 }

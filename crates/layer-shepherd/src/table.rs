@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use esker_layer_kit::split::{LowerAddress, LowerExtent};
+use esker_block::split::{LowerAddress, LowerExtent};
 
 /// The spare itself cannot be written.
 pub const BAD: u64 = u64::MAX;

@@ -10,12 +10,10 @@ use esker_base::{ByteRange, Nanos};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::partial::{self, cut, inner, outer};
 use esker_block::{
-    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, Param, ParamType,
-    Reply, Role, Step,
+    Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpSet, Param,
+    ParamType, Reply, Role, Step,
 };
 use esker_rt::mem::Pool;
-
-use crate::{part_of, split};
 
 const PARAMS: &[Param] = &[Param::with_default(
     "block",
@@ -26,7 +24,7 @@ const PARAMS: &[Param] = &[Param::with_default(
 
 /// The manifest.
 pub static KIND: Kind = Kind {
-    passes: split::PASSES,
+    passes: OpSet::WITHOUT_REMAP,
     role: Role::Modifier,
     transparent: false,
     cost: Nanos(50),
@@ -128,7 +126,7 @@ struct Io {
 
 impl Io {
     async fn submit(&self, whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Done {
-        self.below.submit(part_of(whole, op, range, buf)).await
+        self.below.submit(whole.part(op, range, buf)).await
     }
 
     /// Reads, or asks for extents, in whole blocks and gives back what was asked for.

@@ -1,12 +1,14 @@
 //! `concat`: lower devices one after the other.
 
-use esker_block::{Arity, Kind, KindError, Layer, Make};
+use esker_block::split::{LowerAddress, LowerExtent};
+use esker_block::{Arity, Follows, Kind, KindError, Layer, Make};
 
-use crate::split::{self, Layout, LowerAddress, Split};
+use crate::split::{self, Layout, Split};
 
 /// The manifest.
 pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(1),
+    follows: Follows::Last,
     ..split::kind(Kind::layer("concat", "Joins devices one after the other.", &[], build))
 };
 
@@ -38,19 +40,15 @@ impl Layout for Concat {
         self.ends.len()
     }
 
-    fn place(&self, offset: u64) -> LowerAddress {
+    fn place(&self, offset: u64) -> LowerExtent {
         let lower = self.ends.partition_point(|end| *end <= offset).min(self.ends.len() - 1);
-        LowerAddress { lower, at: offset - self.start(lower), run: self.ends[lower].saturating_sub(offset) }
+        let place = LowerAddress { lower, at: offset - self.start(lower) };
+        LowerExtent { place, len: self.ends[lower].saturating_sub(offset) }
     }
 
     fn before(&self, lower: usize, offset: u64) -> u64 {
         let start = self.start(lower);
         offset.clamp(start, self.ends[lower]) - start
-    }
-
-    /// Behind any other one, what follows would move.
-    fn follows(&self, lower: usize) -> bool {
-        lower + 1 == self.ends.len()
     }
 }
 

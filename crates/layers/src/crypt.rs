@@ -16,7 +16,6 @@ use esker_rt::{Level, Rt};
 use esker_sys::key_memory::wipe_stack;
 
 use crate::cipher::Cipher;
-use crate::part_of;
 
 const PARAMS: &[Param] = &[
     Param::required("key", ParamType::Secret, "Place of the key: `file:PATH` or `env:NAME`."),
@@ -38,7 +37,7 @@ pub static KIND: Kind = Kind {
     role: Role::Modifier,
     routes: Routes::FORWARD,
     needs_bytes: true,
-    medium: esker_block::Medium::Arranged,
+    medium: esker_block::Medium::Encoded,
     transparent: false,
     cost: Nanos(50),
     stats: STATS,
@@ -108,7 +107,7 @@ impl Crypt {
         self.crypt(ctx.rt, bio.offset(), bytes, Cipher::encrypt);
         self.encrypted.set(self.encrypted.get() + bio.len());
         let plain = bio.buf;
-        let below = part_of(&Bio { buf: Buf::empty(), ..bio }, Op::Write, bio.range, buf);
+        let below = Bio { buf: Buf::empty(), ..bio }.part(Op::Write, bio.range, buf);
         ctx.below().submit(below).map(move |done| Flow::Done(Done { buf: plain, ..done }))
     }
 
@@ -132,11 +131,6 @@ impl Crypt {
 }
 
 impl Extension for Crypt {
-    /// Zeroes below are no zeroes when they are decrypted.
-    fn hides_blank(&self) -> bool {
-        true
-    }
-
     fn issue(&self, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
         match &bio.op {
             Op::Read => {

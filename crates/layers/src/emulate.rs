@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Nanos};
+use esker_base::{ByteRange, Nanos, span};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op,
@@ -14,8 +14,6 @@ use esker_block::{
 };
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-
-use crate::{part_of, span};
 
 const PARAMS: &[Param] = &[
     Param::with_default("staging", ParamType::Size, "1MiB", "Bytes copied by one pair of read and write."),
@@ -189,9 +187,9 @@ impl EmulatedRequest {
         let pieces = src.split_at_multiples(self.tools.piece).map(|from| {
             let to = span(dst + (from.start() - src.start()), from.len());
             // Always real bytes: a described read would bring nothing to write.
-            let read = part_of(whole, Op::Read, from, Buf::unique(&self.pool, from.len() as usize));
+            let read = whole.part(Op::Read, from, Buf::unique(&self.pool, from.len() as usize));
             let (below, copied) = (self.below.clone(), self.tools.copied.clone());
-            let write = part_of(whole, Op::Write, to, Buf::empty());
+            let write = whole.part(Op::Write, to, Buf::empty());
             Step::later(async move {
                 let Done { result, buf } = below.submit(read).await;
                 result?;
@@ -204,12 +202,12 @@ impl EmulatedRequest {
 
     async fn erase(&self, whole: &Bio, range: ByteRange) -> Result<(), BioError> {
         if self.tools.can_zero {
-            let bio = part_of(whole, Op::Zero, range, Buf::empty());
+            let bio = whole.part(Op::Zero, range, Buf::empty());
             return self.below.submit(bio).await.result.map(drop);
         }
         let pieces = range.split_at_multiples(self.tools.piece).map(|at| {
             let buf = Buf::zeroed(&self.pool, at.len() as usize);
-            self.below.submit(part_of(whole, Op::Write, at, buf)).map(|done| done.result)
+            self.below.submit(whole.part(Op::Write, at, buf)).map(|done| done.result)
         });
         self.all(pieces).await
     }
@@ -218,7 +216,7 @@ impl EmulatedRequest {
         if !self.tools.must_flush {
             return Ok(());
         }
-        let bio = part_of(whole, Op::Flush, span(0, 0), Buf::empty());
+        let bio = whole.part(Op::Flush, span(0, 0), Buf::empty());
         self.below.submit(bio).await.result.map(drop)
     }
 

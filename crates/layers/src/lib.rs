@@ -27,8 +27,7 @@ mod testing;
 mod tests;
 pub mod verify;
 
-use esker_base::ByteRange;
-use esker_block::{Bio, Buf, Extension, Flow, KindError, Layer, Make, Op, Step};
+use esker_block::{Bio, Extension, Flow, KindError, Layer, Make, Step};
 
 /// A layer whose upper port has the limits of its lower device.
 fn transparent(make: &Make<'_>, ext: impl Extension + 'static) -> Result<Layer, KindError> {
@@ -42,14 +41,4 @@ fn resume_after(bio: &mut Bio, wait: impl Future<Output = ()> + 'static) -> Step
         wait.await;
         Flow::Resume(bio)
     })
-}
-
-/// A range of an upper or lower device, whose bytes are all below 2^64 because the end's size is.
-pub fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).expect("a range inside a device fits in 64 bits")
-}
-
-/// A request that is made to do a part of `whole`: same destination, flags and tag.
-pub fn part_of(whole: &Bio, op: Op, range: ByteRange, buf: Buf) -> Bio {
-    Bio { op, range, flags: whole.flags, dest: whole.dest, buf, tag: whole.tag }
 }

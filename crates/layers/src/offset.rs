@@ -1,12 +1,10 @@
 //! `offset`: a window of its lower device, such as a partition.
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, span};
 use esker_block::{
     Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpSet, Param, ParamType, RangeOp, Role,
     Routes, Step,
 };
-
-use crate::span;
 
 const PARAMS: &[Param] = &[
     Param::with_default("start", ParamType::Size, "0", "First byte of the window."),

@@ -1,8 +1,9 @@
 //! `stripe`: chunks of the upper port in turn on each lower device (RAID-0).
 
+use esker_block::split::{LowerAddress, LowerExtent};
 use esker_block::{Arity, Kind, KindError, Layer, Limits, Make, Param, ParamType};
 
-use crate::split::{self, Layout, LowerAddress, Split};
+use crate::split::{self, Layout, Split};
 
 const PARAMS: &[Param] = &[Param::with_default(
     "chunk",
@@ -45,10 +46,11 @@ impl Layout for Stripe {
         self.lowers as usize
     }
 
-    fn place(&self, offset: u64) -> LowerAddress {
+    fn place(&self, offset: u64) -> LowerExtent {
         let (chunk, inside) = (offset >> self.shift, offset & ((1 << self.shift) - 1));
         let (row, lower) = (chunk / self.lowers, chunk % self.lowers);
-        LowerAddress { lower: lower as usize, at: (row << self.shift) + inside, run: (1 << self.shift) - inside }
+        let place = LowerAddress { lower: lower as usize, at: (row << self.shift) + inside };
+        LowerExtent { place, len: (1 << self.shift) - inside }
     }
 
     fn before(&self, lower: usize, offset: u64) -> u64 {

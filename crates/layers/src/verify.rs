@@ -13,8 +13,6 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
 
-use crate::part_of;
-
 /// What a range vector leaves in its destinations is not known here.
 const STATS: &[StatInfo] = &[
     StatInfo::of("verified_bytes", "Bytes that were read back."),
@@ -87,7 +85,7 @@ impl Shared {
         let ticket = self.locks.enter([bio.range], Mode::Exclusive);
         self.locks.granted(ticket).await;
         let payload = bio.buf.share();
-        let copy = part_of(&bio, Op::Write, bio.range, payload);
+        let copy = bio.part(Op::Write, bio.range, payload);
         let mut result = below.submit(copy).await.result;
         if result.is_ok() {
             let read = Bio::read(bio.offset(), Buf::unique(pool, bio.buf.len())).tagged(bio.tag).to(bio.dest);

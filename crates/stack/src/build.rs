@@ -104,7 +104,7 @@ impl Stack {
 
 impl Stack {
     /// Builds a layer again over the sizes that its lower devices got when they were opened, if it was built for others
-    /// and [follows](esker_block::Extension::follows) them. The layer was not opened yet, and nothing is above it.
+    /// and [follows](esker_block::Follows) them. The layer was not opened yet, and nothing is above it.
     ///
     /// # Errors
     /// It cannot be built over these sizes. The layer stays as it was.
@@ -114,7 +114,8 @@ impl Stack {
         };
         let spec = self.spec.borrow().device(name).expect("every part stands in the text").clone();
         let mut lowers = lower_limits(&self.parts.borrow(), &spec, Some(&self.snapshot.borrow()))?;
-        let is_kept = |(lower, _): &(usize, (&mut Limits, &u64))| !old.ext.follows(*lower);
+        let count = lowers.len();
+        let is_kept = |(lower, _): &(usize, (&mut Limits, &u64))| !old.kind.follows.takes(*lower, count);
         lowers.iter_mut().zip(&old.over).enumerate().filter(is_kept).for_each(|(_, (lower, size))| lower.size = *size);
         if lowers.iter().map(|lower| lower.size).eq(old.over.iter().copied()) {
             return Ok(());

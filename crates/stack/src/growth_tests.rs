@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits,
-    Make, Medium, OpSet, OpenContext, Param, ParamType, Role, Routes, Sizing, Stat, Step, VolumeId, Worlds,
+    Bio, BioError, Buf, Ctx, Device, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, OpSet, OpenContext,
+    Param, ParamType, Role, Sizing, Stat, Step, VolumeId,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -128,33 +128,24 @@ fn build_part(make: &Make<'_>) -> Result<Layer, KindError> {
     Ok(Layer::single(part, make.lowers[0].clone()))
 }
 
-const PLAIN: Kind = Kind {
-    name: "yard",
-    summary: "A leaf.",
-    params: &[Param::with_default("latency", ParamType::Span, "0", "Time of an answer.")],
-    stats: &[],
-    orders: &[],
-    lowers: Arity::None,
+static YARD: Kind = Kind {
     passes: OpSet::ALL,
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: Medium::Plain,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build_yard),
+    ..Kind::device(
+        "yard",
+        "A leaf.",
+        &[Param::with_default("latency", ParamType::Span, "0", "Time of an answer.")],
+        build_yard,
+    )
 };
-static YARD: Kind = PLAIN;
 static PART: Kind = Kind {
-    name: "part",
-    params: &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")],
-    lowers: Arity::One,
-    transparent: true,
-    build: Build::Layer(build_part),
-    ..PLAIN
+    role: Role::Modifier,
+    cost: Nanos::ZERO,
+    ..Kind::layer(
+        "part",
+        "Changes its size.",
+        &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")],
+        build_part,
+    )
 };
 static KINDS: [&Kind; 2] = [&YARD, &PART];
 

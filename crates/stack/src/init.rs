@@ -282,7 +282,7 @@ impl Maker<'_> {
         let (mut name, mut found) = (top.to_string(), None);
         loop {
             let Some(instance) = self.stack.parts.borrow().instances.get(&name).cloned() else { return found };
-            if instance.ext.hides_blank() {
+            if instance.kind.medium == esker_block::Medium::Encoded {
                 found = Some(instance);
             } else if !instance.kind.transparent {
                 return found;

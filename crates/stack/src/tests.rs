@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_block::{
-    Arity, Bio, Buf, Build, Ctx, Device, Done, Durability, Extension, Flow, Kind, KindError, Layer, Limits, Make,
-    OpSet, Param, ParamType, Role, Routes, Stat, Step, Upper, VolumeId, Worlds,
+    Arity, Bio, Buf, Ctx, Device, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, OpSet, Param, ParamType,
+    Role, Stat, Step, Upper, VolumeId,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
@@ -131,37 +131,32 @@ fn build_crossing(make: &Make<'_>) -> Result<Layer, KindError> {
     Ok(Layer { ext: Rc::new(Crossing), uppers: vec![upper("a"), upper("b")] })
 }
 
-const PLAIN: Kind = Kind {
-    name: "leaf",
-    summary: "A leaf.",
-    params: &[Param::with_default("wait", ParamType::Span, "0", "Time per request.")],
-    stats: &[],
-    orders: &[],
-    lowers: Arity::None,
+static LEAF: Kind = Kind {
     passes: OpSet::ALL,
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
-    needs_bytes: false,
-    transparent: false,
-    worlds: Worlds::Both,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build_leaf),
+    ..Kind::device(
+        "leaf",
+        "A leaf.",
+        &[Param::with_default("wait", ParamType::Span, "0", "Time per request.")],
+        build_leaf,
+    )
 };
-
-static LEAF: Kind = PLAIN;
 static WATCHER: Kind = Kind {
-    name: "watcher",
-    params: &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")],
-    lowers: Arity::One,
-    transparent: true,
-    build: Build::Layer(build_watcher),
-    ..PLAIN
+    role: Role::Modifier,
+    cost: Nanos::ZERO,
+    ..Kind::layer(
+        "watcher",
+        "Watches.",
+        &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")],
+        build_watcher,
+    )
 };
-static CROSSING: Kind =
-    Kind { name: "crossing", params: &[], lowers: Arity::AtLeast(2), build: Build::Layer(build_crossing), ..PLAIN };
+static CROSSING: Kind = Kind {
+    lowers: Arity::AtLeast(2),
+    role: Role::Modifier,
+    transparent: false,
+    cost: Nanos::ZERO,
+    ..Kind::layer("crossing", "Crosses its ports.", &[], build_crossing)
+};
 static KINDS: [&Kind; 3] = [&LEAF, &WATCHER, &CROSSING];
 
 fn device(name: &str, kind: &str, on: &[&str], arg: Option<(&str, &str)>) -> DeviceSpec {

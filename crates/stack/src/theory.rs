@@ -27,7 +27,7 @@ fn built_device(device: &DeviceSpec, kinds: &[&Kind]) -> BuiltDevice {
         is_transparent: kind.is_some_and(|kind| kind.transparent),
         medium: kind.map_or(Medium::Tables, |kind| match kind.medium {
             esker_block::Medium::Plain => Medium::Plain,
-            esker_block::Medium::Arranged => Medium::Arranged,
+            esker_block::Medium::Arranged | esker_block::Medium::Encoded => Medium::Arranged,
             esker_block::Medium::Tables => Medium::Tables,
         }),
     }

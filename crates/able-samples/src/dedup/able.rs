@@ -1,18 +1,19 @@
 //! Deduplication on the primitives.
 
+use esker_base::span;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use esker_block::locks::{Mode, RangeLocks};
+use esker_block::split::{LowerAddress, LowerExtent, pieces};
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpenContext,
     Reply, Stat, Step,
 };
 use esker_layer_kit::Io;
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
-use esker_layer_kit::split::{LowerAddress, LowerExtent, pieces, redirect};
 
-use super::{AREA, Table, UNIT, blocks, fingerprint, full, limits, manifest, span, zeroes};
+use super::{AREA, Table, UNIT, blocks, fingerprint, full, limits, manifest, zeroes};
 
 /// The manifest.
 pub static KIND: Kind = manifest(Kind::layer("dedup-able", "Deduplication on the primitives.", &[], build));
@@ -100,7 +101,7 @@ impl Kept {
             LowerExtent { place: LowerAddress { lower: 0, at }, len: UNIT - at % UNIT }
         };
         let pieces = pieces(bio.range, place);
-        match redirect(io, &mut bio, &pieces).await {
+        match io.splitter().redirect(&mut bio, &pieces).await {
             Flow::Done(done) => done,
             _ => io.submit(bio).await,
         }

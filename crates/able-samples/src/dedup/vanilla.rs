@@ -5,8 +5,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
 use esker_base::digest::mix;
+use esker_base::{ByteRange, span};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Make, Op, OpKind, OpenContext,
     Reply, Stat, Step,
@@ -14,7 +14,7 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
 
-use super::{AREA, Table, UNIT, blocks, fingerprint, full, limits, manifest, span, zeroes};
+use super::{AREA, Table, UNIT, blocks, fingerprint, full, limits, manifest, zeroes};
 
 /// The manifest.
 pub static KIND: Kind = manifest(Kind::layer("dedup-vanilla", "Deduplication by hand.", &[], build));

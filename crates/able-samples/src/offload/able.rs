@@ -1,8 +1,10 @@
 //! Off-loading on the primitives.
 
+use esker_base::span;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
+use esker_block::split::{LowerAddress, LowerExtent};
 use esker_block::{
     Bio, BioError, Ctx, Done, Extension, Flow, Kind, KindError, Layer, Limits, Make, Op, OpKind, OpenContext, Reply,
     Step,
@@ -10,9 +12,8 @@ use esker_block::{
 use esker_layer_kit::Io;
 use esker_layer_kit::mover::{Move, Mover, Settings, Way};
 use esker_layer_kit::region::{Area, Region, RegionError, Regions};
-use esker_layer_kit::split::{LowerAddress, LowerExtent};
 
-use super::{AREA, BACKUP, DISK, PARAMS, UNIT, limits, manifest, span, units};
+use super::{AREA, BACKUP, DISK, PARAMS, UNIT, limits, manifest, units};
 
 /// The manifest.
 pub static KIND: Kind = manifest(Kind::layer("offload-able", "Off-loading on the primitives.", PARAMS, build));

@@ -5,8 +5,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
 use esker_base::digest::mix;
+use esker_base::{ByteRange, span};
 use esker_block::{
     Below, Bio, BioError, Buf, Ctx, Done, Extension, Flow, Kind, KindError, Layer, LayerHandle, Make, Op, OpKind,
     OpenContext, Reply, Step,
@@ -14,7 +14,7 @@ use esker_block::{
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, join_all};
 
-use super::{AREA, BACKUP, DISK, PARAMS, UNIT, limits, manifest, span, units};
+use super::{AREA, BACKUP, DISK, PARAMS, UNIT, limits, manifest, units};
 
 /// The manifest.
 pub static KIND: Kind = manifest(Kind::layer("offload-vanilla", "Off-loading by hand.", PARAMS, build));

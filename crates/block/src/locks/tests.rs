@@ -1,3 +1,4 @@
+use esker_base::span;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
@@ -5,10 +6,6 @@ use std::task::{Context, Wake};
 use proptest::prelude::*;
 
 use super::*;
-
-fn span(start: u64, len: u64) -> ByteRange {
-    ByteRange::new(start, len).unwrap()
-}
 
 #[test]
 fn shared_claims_exclude_only_exclusive_ones() {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::mover::{Move, Shape};
-use crate::split::LowerAddress;
+use esker_block::split::LowerAddress;
 
 /// Moves that contradict each other. Nothing was moved.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use esker_base::{Nanos, Stream, Time};
+use esker_base::{Nanos, Stream, Time, span};
 use esker_block::{Arity, Buf, Device, Extension, Kind, KindError, Layer, Make, OpenContext, Role, Routes, VolumeId};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_dev_sim::disk_model;

@@ -7,7 +7,7 @@ use esker_block::{Bio, BioError, Buf};
 use super::order::runs;
 use super::{Move, Moved, Report, Settings};
 use crate::io::Io;
-use crate::split::LowerAddress;
+use esker_block::split::LowerAddress;
 
 /// Bytes of one request at most; larger ones gain nothing.
 const REQUEST_MAX: u64 = 1 << 20;

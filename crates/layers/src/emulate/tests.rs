@@ -1,7 +1,7 @@
+use esker_base::span;
 use esker_block::{Bio, Device, OpKind, RangeOp, Support};
 use esker_rt::sim::{SimConfig, twice};
 
-use crate::span;
 use crate::testing::{check_conforms, check_refused, open, read, run, stat, write};
 
 #[test]

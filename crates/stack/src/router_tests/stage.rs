@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_block::{
-    Arity, Bio, BioError, Buf, Build, Ctx, Device, Done, Durability, Ends, Extension, Flow, Kind, KindError, Layer,
-    Limits, Make, OpKind, OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId,
-    Worlds,
+    Arity, Bio, BioError, Buf, Ctx, Device, Done, Ends, Extension, Flow, Kind, KindError, Layer, Limits, Make, OpKind,
+    OpSet, OpenContext, Param, ParamType, Role, Routes, Stat, Step, Support, Upper, VolumeId,
 };
 use esker_rt::handle::LogSink;
 use esker_rt::mem::Pool;
@@ -204,26 +203,17 @@ fn build_actor(make: &Make<'_>) -> Result<Layer, KindError> {
 
 const MODE: &[Param] = &[Param::with_default("mode", ParamType::Text, "pass", "What it does.")];
 static DISK: Kind = Kind {
-    name: "disk",
-    summary: "A disk.",
-    params: &[
-        Param::with_default("latency", ParamType::Span, "10us", "Time of an answer."),
-        Param::with_default("stuck", ParamType::Span, "0", "No answer comes before this instant."),
-    ],
-    stats: &[],
-    orders: &[],
-    lowers: Arity::None,
     passes: OpSet::ALL,
-    role: Role::Modifier,
-    routes: Routes::WORST,
-    durability: Durability::Keeps,
-    medium: esker_block::Medium::Plain,
     needs_bytes: true,
-    transparent: false,
-    worlds: Worlds::Both,
-    cost: Nanos::ZERO,
-    check: None,
-    build: Build::Device(build_disk),
+    ..Kind::device(
+        "disk",
+        "A disk.",
+        &[
+            Param::with_default("latency", ParamType::Span, "10us", "Time of an answer."),
+            Param::with_default("stuck", ParamType::Span, "0", "No answer comes before this instant."),
+        ],
+        build_disk,
+    )
 };
 static LOOKER: Kind = Kind::layer("looker", "Looks only, it says.", MODE, build_actor);
 static CHANGER: Kind = Kind { role: Role::Modifier, ..Kind::layer("changer", "Changes.", MODE, build_actor) };

@@ -1,33 +1,16 @@
 use std::collections::BTreeMap;
 
-use esker_base::Nanos;
-use esker_block::kind::{Arity, Build, Durability, Kind, KindError, Param, ParamType, Role, Routes, Worlds};
-use esker_block::limits::OpSet;
+use esker_block::kind::{Arity, Kind, KindError, Param, ParamType};
 use proptest::prelude::*;
 
 use super::check::DEPTH_MAX;
 use super::*;
 
 const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Kind {
-    Kind {
-        name,
-        summary: "A kind of the tests.",
-        params,
-        stats: &[],
-        orders: &[],
-        lowers,
-        passes: OpSet::ALL,
-        role: Role::Accessor,
-        routes: Routes::WORST,
-        durability: Durability::Keeps,
-        medium: esker_block::Medium::Plain,
-        needs_bytes: false,
-        transparent: true,
-        worlds: Worlds::Both,
-        cost: Nanos::ZERO,
-        check: None,
-        build: Build::Layer(|_| Err(KindError::Unfit("the tests of the text build nothing".to_string()))),
-    }
+    let layer = Kind::layer(name, "A kind of the tests.", params, |_| {
+        Err(KindError::Unfit("the tests of the text build nothing".to_string()))
+    });
+    Kind { lowers, ..layer }
 }
 
 static FILE: Kind = kind(

@@ -1,15 +1,16 @@
-//! Requests over mapped pages.
+//! Requests over mapped pages are sent in parts.
 
+use esker_base::span;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use esker_block::{Buf, Device, VolumeId};
+use esker_block::split::{LowerAddress, LowerExtent, pieces};
+use esker_block::{Bio, Buf, Device, Flow, VolumeId};
 use esker_dev::{Defer, Media, MemoryDevice};
+use esker_layer_kit::Io;
 use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
 use proptest::prelude::*;
-
-use super::*;
 
 const BLOCK: u64 = 512;
 /// A page of the thesis' example: 8 blocks.
@@ -60,7 +61,7 @@ fn a_request_over_several_pages_reads_and_writes_each_where_it_lies() {
         let run = async |mut bio: Bio| {
             let pages = thesis();
             let pieces = pieces(bio.range, |at| map(&pages, at));
-            match redirect(&io, &mut bio, &pieces).await {
+            match io.splitter().redirect(&mut bio, &pieces).await {
                 Flow::Done(done) => done,
                 _ => io.submit(bio).await,
             }
