@@ -11,6 +11,8 @@
 //! says), [`model`] (a simulated store).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod analytic;
 pub mod model;

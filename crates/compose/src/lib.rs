@@ -13,6 +13,8 @@
 //! [`samples`] and [`published`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod built;
 pub mod constraint;

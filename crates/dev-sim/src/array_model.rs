@@ -279,7 +279,7 @@ impl Core {
                 _ if from == to => return None,
                 Op::Read => Bio::read(from, buf(to - from)),
                 Op::Write => Bio::write(from, buf(to - from)),
-                _ => Bio::zero(from, to - from),
+                Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => Bio::zero(from, to - from),
             };
             Some((member, if bio.flags.fua { part.fua() } else { part }))
         };

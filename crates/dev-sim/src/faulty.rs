@@ -56,7 +56,12 @@ impl Injector {
             Fault::Error(Some(of), n) if of == kind && n == same => Some(BioError::io(format!("injected: {fault}"))),
             Fault::Full(n) if kind == OpKind::Write && n == same => Some(BioError::NoSpace("the faulty device".into())),
             Fault::Gone(n) if all >= n => Some(BioError::Gone("the faulty device".into())),
-            _ => None,
+            Fault::Error(..)
+            | Fault::Full(_)
+            | Fault::Latent(_)
+            | Fault::Corrupt(_)
+            | Fault::Slow(_)
+            | Fault::Gone(_) => None,
         });
         let due = due.or_else(|| self.latent_error(bio));
         self.fired.set(self.fired.get() + u64::from(due.is_some()));

@@ -12,6 +12,8 @@
 //! of faults as text) and [`faulty`] (any device, with faults).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod access;
 pub mod array_model;

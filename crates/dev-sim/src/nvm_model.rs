@@ -108,7 +108,7 @@ impl Model for NvmModel {
             Op::Write | Op::Zero => at(self.write(state, bio.range, now)),
             // A hint that costs nothing here.
             Op::Discard => at(now),
-            _ => {
+            Op::Flush | Op::Ranges(_) | Op::Extents => {
                 let finish = state.idle_from().max(now);
                 AccessPlan { closed: Some(finish), ..at(finish) }
             }

@@ -106,7 +106,7 @@ impl<M: Model> Device for Planned<M> {
         match bio.op {
             Op::Extents => return Step::Now(core.setup.content.extents(bio)),
             Op::Ranges(_) => return Step::Now(bio.fail(BioError::Unsupported(OpKind::Clone))),
-            _ => {}
+            Op::Read | Op::Write | Op::Flush | Op::Zero | Op::Discard => {}
         }
         let (finish, then) = core.start(&bio, core.rt.now());
         if let Then::Nothing = then {
@@ -146,7 +146,7 @@ impl<M: Model> Core<M> {
             Op::Read => state.meter.read += bio.range.len(),
             Op::Write => state.meter.written += bio.range.len(),
             Op::Zero if M::ZEROING_WRITES => state.meter.written += bio.range.len(),
-            _ => {}
+            Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {}
         }
         let number = if bio.changes_data() { self.setup.content.apply(bio) } else { 0 };
         let durable = !self.setup.cache || bio.flags.fua;
@@ -172,7 +172,7 @@ impl<M: Model> Core<M> {
                 state.unsettled.add(plan.stable, (bio.range, number));
                 Then::Nothing
             }
-            _ => Then::SettleEnded,
+            Op::Flush | Op::Ranges(_) | Op::Extents => Then::SettleEnded,
         }
     }
 

@@ -150,7 +150,7 @@ impl Model for SsdModel {
             Op::Write => self.write(state, bio.range, if demand.stable { Ack::Stable } else { Ack::Buffered }, now),
             Op::Zero | Op::Discard => self.trim(state, bio.range, now),
             _ if demand.cache => self.flush(state, now),
-            _ => self.command(now),
+            Op::Flush | Op::Ranges(_) | Op::Extents => self.command(now),
         }
     }
 

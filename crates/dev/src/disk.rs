@@ -265,7 +265,7 @@ impl Shared {
         match bio.op {
             Op::Zero => self.zero(bio.range, bio.flags.no_unmap).await?,
             Op::Discard => return self.discard(bio.range).await,
-            _ => return self.sync().await,
+            Op::Read | Op::Write | Op::Flush | Op::Ranges(_) | Op::Extents => return self.sync().await,
         }
         if bio.flags.fua { self.sync().await } else { Ok(()) }
     }

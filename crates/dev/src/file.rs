@@ -103,6 +103,7 @@ pub(crate) fn outside(path: &Path, text: impl std::fmt::Display) -> KindError {
 }
 
 /// Why a file is not locked: by the words of the lock if another program holds it.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the errors of the system grow")]
 pub(crate) fn explain_lock(path: &Path, error: &io::Error) -> KindError {
     match error.kind() {
         io::ErrorKind::WouldBlock => outside(path, error),
@@ -223,6 +224,7 @@ impl Wanted {
         }
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the errors of the system grow")]
     fn explain_open(&self, error: &io::Error) -> KindError {
         let advice = match error.kind() {
             io::ErrorKind::InvalidInput if self.direct => {

@@ -7,6 +7,8 @@
 //! block device), [`rehearsal`] (what is written is lost).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "file devices open, create and look at files")]
 
 mod disk;

@@ -92,6 +92,7 @@ fn block(file: &File) -> io::Result<u32> {
     Ok(file.logical_block()?.max(needed.next_power_of_two()))
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the errors of the system grow")]
 fn explain_open(path: &Path, error: &io::Error, read_only: bool) -> KindError {
     let advice = match error.kind() {
         io::ErrorKind::ResourceBusy => "; it is mounted, or another program holds it: unmount it or stop that program",

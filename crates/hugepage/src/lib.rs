@@ -11,6 +11,8 @@
 //! [`process`], [`manager`] (everything together), [`sim`] (a machine's memory in virtual time).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod access;
 pub mod contiguity;

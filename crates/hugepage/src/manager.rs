@@ -283,7 +283,7 @@ impl Manager {
         let used = look.used.count();
         let action = match self.policy.judge(&look, is_cooling, self.greedy) {
             Action::Promote if self.stays_shared(place, asker, view) => Action::Leave(Reason::Shared),
-            action => action,
+            action @ (Action::Promote | Action::Demote | Action::Leave(_)) => action,
         };
         match action {
             Action::Leave(reason) => {
@@ -296,7 +296,7 @@ impl Manager {
                 }
                 Nanos(0)
             }
-            action => {
+            action @ (Action::Promote | Action::Demote) => {
                 let promoted = action == Action::Promote;
                 let outcome = match promoted {
                     true if !self.has_room() => Outcome { result: Err(ChangeError::NoContiguity), took: Nanos(0) },

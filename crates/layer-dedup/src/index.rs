@@ -3,6 +3,8 @@
 //! It is a hint. Each answer is checked against the block's own entry, so a slot that is wrong or lost costs space and
 //! never data; it needs no record in the journal of its own.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use crate::journal::Fingerprint;
 use crate::layout::{SLOT, SLOTS};
 
@@ -40,8 +42,9 @@ pub fn find(bucket: &[u8], tag: u32, block: u32) -> Option<usize> {
 
 fn slots(bucket: &[u8]) -> impl Iterator<Item = (usize, u32, Option<u32>)> {
     bucket.chunks_exact(SLOT).take(SLOTS).enumerate().map(|(number, bytes)| {
-        let word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        (number, word as u32, ((word >> 32) as u32).checked_sub(1))
+        let (tag, block) = bytes.split_at(4);
+        let half = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        (number, half(tag), half(block).checked_sub(1))
     })
 }
 

@@ -6,6 +6,8 @@
 //! next one begins. Invariant: a sector counts only in the epoch and at the place for which it was sealed, and only if
 //! all sectors before it count.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use esker_framing::{Epochs, LogCursor, Next, RECORD_HEADER};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

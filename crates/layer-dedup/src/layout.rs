@@ -4,6 +4,8 @@
 //! Byte rows: see the format's page. Tables are arrays of fixed entries that never cross a cell, so that a cell, which
 //! a power cut leaves whole, always holds whole entries.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use crate::cell::{CELLS, PAGE, PAYLOAD};
 use crate::journal::Fingerprint;
 
@@ -113,12 +115,14 @@ impl Layout {
 
     /// Pages of all tables.
     pub fn pages(&self) -> u32 {
-        self.tables_of().iter().sum::<u64>() as u32
+        page(self.tables_of().iter().sum())
     }
 
     /// First byte of data.
     pub fn data(&self) -> u64 {
-        data(self.block, u64::from(self.logical), u64::from(self.physical), self.journal) as u64
+        data(self.block, u64::from(self.logical), u64::from(self.physical), self.journal)
+            .try_into()
+            .expect("inside the device")
     }
 
     /// First byte after the data; larger than any device if it does not fit in 64 bits.
@@ -158,7 +162,7 @@ impl Layout {
 
     /// Pages of the free map.
     pub fn free_pages(&self) -> u32 {
-        self.tables_of()[2] as u32
+        page(self.tables_of()[2])
     }
 
     /// The bucket of a fingerprint.
@@ -173,7 +177,7 @@ impl Layout {
     }
 
     fn first_index_page(&self) -> u32 {
-        self.tables_of()[..3].iter().sum::<u64>() as u32
+        page(self.tables_of()[..3].iter().sum())
     }
 
     fn buckets(&self) -> u64 {
@@ -213,11 +217,20 @@ fn end(block: u64, logical: u64, physical: u64, journal: u64) -> u128 {
 
 /// The cell of entry `number`, and its place there.
 fn split(number: u64, per_cell: u64) -> (u64, usize) {
-    (number / per_cell, (number % per_cell) as usize)
+    (number / per_cell, place(number % per_cell))
 }
 
 fn spot(first_page: u64, cell: u64, at: usize) -> Spot {
-    Spot { page: (first_page + cell / CELLS as u64) as u32, cell: (cell % CELLS as u64) as usize, at }
+    Spot { page: page(first_page + cell / CELLS as u64), cell: place(cell % CELLS as u64), at }
+}
+
+/// The number of a page of the tables.
+fn page(number: u64) -> u32 {
+    number.try_into().expect("the builder limits the tables to 2^32 pages")
+}
+
+fn place(inside: u64) -> usize {
+    inside.try_into().expect("a place in a page")
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl Dedup {
         self.locks.granted(ticket).await;
         let done = match bio.op {
             Op::Read => self.read(io, bio).await,
-            _ => self.extents(io, bio).await,
+            Op::Write | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => self.extents(io, bio).await,
         };
         self.locks.leave(ticket);
         done
@@ -233,7 +233,9 @@ impl Dedup {
         self.locks.granted(ticket).await;
         let mut result = match bio.op {
             Op::Write => self.write(io, &mut bio).await,
-            _ => self.unmap(io, bio.range).await,
+            Op::Read | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+                self.unmap(io, bio.range).await
+            }
         };
         if result.is_ok() && (bio.flags.fua || self.store.is_due()) {
             result = self.store.commit(io).await;
@@ -330,7 +332,7 @@ impl Dedup {
         }
         let found = match block.trust {
             Trust::Alone => None,
-            _ => self.store.find(io, &block.fingerprint).await?,
+            Trust::Unknown | Trust::Same(_) => self.store.find(io, &block.fingerprint).await?,
         };
         match found {
             Some(there) if !self.store.config.verify || block.trust == Trust::Same(there) => {

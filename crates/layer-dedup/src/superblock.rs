@@ -1,6 +1,8 @@
 //! The superblock: what a volume is, and since when its journal counts. It has the common header, whose generation is
 //! the epoch, and fits one sector, which a power cut leaves whole. Byte rows and trust: see the format's page.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::ops::RangeInclusive;
 
 use esker_framing::{Features, HEADER, Header, Newest, SuperblockError, newest, seal, slot, slots};
@@ -92,7 +94,7 @@ impl esker_framing::Superblock for Superblock {
 
     fn encode_body(&self) -> Vec<u8> {
         let body = Body {
-            block: (self.layout.block as u32).into(),
+            block: u32::try_from(self.layout.block).expect("a block has at most 64 KiB").into(),
             logical: self.layout.logical.into(),
             physical: self.layout.physical.into(),
             used: self.used.into(),

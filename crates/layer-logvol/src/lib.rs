@@ -11,6 +11,8 @@
 //! they take). The design, with what it owes to the thesis: `docs/design/logvol.md`.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod apply;
 pub mod check;

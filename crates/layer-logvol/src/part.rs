@@ -42,7 +42,9 @@ impl Volume {
     pub(crate) async fn share(&self, bio: &Bio) -> Claim<'_> {
         match &bio.op {
             Op::Ranges(ops) => self.claim(ops.iter().flat_map(changed), Mode::Shared).await,
-            _ => self.claim([bio.range], Mode::Shared).await,
+            Op::Read | Op::Write | Op::Flush | Op::Zero | Op::Discard | Op::Extents => {
+                self.claim([bio.range], Mode::Shared).await
+            }
         }
     }
 
@@ -75,7 +77,9 @@ impl Volume {
                 let data = bio.buf.share();
                 self.log_write(below, bio.range, data, bio.tag).await
             }
-            _ => self.log_zero(below, bio).await,
+            Op::Read | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+                self.log_zero(below, bio).await
+            }
         };
         drop(claim);
         self.finish(below, logged?.await, bio.flags.fua).await

@@ -1,6 +1,8 @@
 //! The write-intent bitmap: a region's bit is durable on all members before one of them is written. It goes only when
 //! nothing was written there for a while and a flush has made all members equal.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::cell::RefCell;
 use std::ops::Range;
 

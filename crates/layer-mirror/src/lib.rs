@@ -8,6 +8,8 @@
 //! `copy` and `pace` (members that catch up), [`check`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod assemble;
 pub mod check;

@@ -186,7 +186,7 @@ impl Mirror {
         let again = Bio { op: bio.op.clone(), buf: Buf::empty(), ..bio };
         match self.submit(&below, first, bio) {
             Step::Now(done) if done.result.is_ok() => Step::Now(done),
-            step => {
+            step @ (Step::Now(_) | Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
                 let mirror = self.clone();
                 Step::later(async move {
                     let _counted = mirror.pace.client();
@@ -446,7 +446,9 @@ impl Mirror {
 fn placed(bio: Bio) -> Bio {
     match bio.op {
         Op::Flush => bio,
-        _ => Bio { range: ByteRange::new(bio.offset() + DATA_START, bio.len()).expect("inside a member"), ..bio },
+        Op::Read | Op::Write | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+            Bio { range: ByteRange::new(bio.offset() + DATA_START, bio.len()).expect("inside a member"), ..bio }
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //! unit access, to all members that take writes. Byte rows and trust: see the format's page. Invariants: `in_sync` is
 //! never empty; a bit stands as long as members may differ in its region.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::ops::RangeInclusive;
 
 use esker_base::{Bits, digest::mix};
@@ -74,8 +76,9 @@ impl Superblock {
         debug_assert!(regions <= REGIONS_MAX && usize::from(members) <= MEMBERS_MAX, "checked by the builder");
         let in_sync = all_of(members);
         let mut past = [0; PAST];
-        past[1] = mix(set as u64 ^ mix((set >> 64) as u64));
-        let dirty = Bits::new(regions as usize);
+        let [low, high] = zerocopy::transmute!(set.to_le_bytes());
+        past[1] = mix(u64::from_le_bytes(low) ^ mix(u64::from_le_bytes(high)));
+        let dirty = Bits::new(count(regions));
         Superblock { set, members, data, region, generation: 1, base: 0, sequence: 0, in_sync, past, dirty }
     }
 
@@ -89,18 +92,18 @@ impl Superblock {
     pub fn change(&mut self, in_sync: u16) {
         debug_assert!(in_sync != 0, "a member holds the data");
         let everyone = all_of(self.members);
-        let word = mix(self.past[self.generation as usize % PAST] ^ mix(u64::from(in_sync) << 32 | self.sequence));
+        let word = mix(self.past[place_of(self.generation)] ^ mix(u64::from(in_sync) << 32 | self.sequence));
         if self.in_sync == everyone {
             self.base = self.sequence;
         }
         self.generation += 1;
         self.in_sync = in_sync;
-        self.past[self.generation as usize % PAST] = word;
+        self.past[place_of(self.generation)] = word;
     }
 
     /// How this superblock stands to a later one of the same set.
     pub fn is_ancestor_of(&self, later: &Superblock) -> bool {
-        let at = self.generation as usize % PAST;
+        let at = place_of(self.generation);
         let is_known = later.generation - self.generation < PAST as u64;
         // What is too old to be known is no stranger for certain, and is copied anew as a whole.
         !is_known || self.past[at] == later.past[at]
@@ -140,7 +143,17 @@ impl Superblock {
 
 /// The set of the first `members` members.
 pub fn all_of(members: u16) -> u16 {
-    ((1u32 << members) - 1) as u16
+    1u16.checked_shl(u32::from(members)).map_or(u16::MAX, |above| above - 1)
+}
+
+/// Where the word of a generation lies among the last ones.
+fn place_of(generation: u64) -> usize {
+    count(generation % PAST as u64)
+}
+
+/// A number of things that memory holds.
+fn count(number: u64) -> usize {
+    usize::try_from(number).expect("esker needs addresses of 64 bits")
 }
 
 /// A superblock as it lies on one member.
@@ -199,7 +212,7 @@ impl esker_framing::Superblock for OnMember {
             sequence: header.generation,
             in_sync: body.in_sync.get(),
             past: body.past.map(U64::get),
-            dirty: Bits::read(&body.bits, body.data.get().div_ceil(body.region.get()) as usize),
+            dirty: Bits::read(&body.bits, count(body.data.get().div_ceil(body.region.get()))),
         };
         Ok(OnMember { superblock, member: body.member.get() })
     }
@@ -210,7 +223,7 @@ fn check(header: &Header, body: &Body) -> Result<(), &'static str> {
     let (members, region, data) = (body.members.get(), body.region.get(), body.data.get());
     let generation = body.generation.get();
     let rules = [
-        ("number of members", (1..=MEMBERS_MAX as u16).contains(&members)),
+        ("number of members", (1..=MEMBERS_MAX).contains(&usize::from(members))),
         ("own number", body.member < body.members),
         ("region", region.is_power_of_two()),
         ("size", data > 0 && data.checked_add(DATA_START).is_some() && data.div_ceil(region.max(1)) <= REGIONS_MAX),

@@ -24,7 +24,7 @@ impl Offload {
         let content = match bio.op {
             Op::Write => Content::Data(sum(&bio.buf)),
             Op::Zero => Content::Zeroes { no_unmap: bio.flags.no_unmap },
-            _ => Content::Zeroes { no_unmap: false },
+            Op::Read | Op::Flush | Op::Discard | Op::Ranges(_) | Op::Extents => Content::Zeroes { no_unmap: false },
         };
         let Some(records) = self.reserve(bio, content) else { return Appended::NoRoom };
         let own = records.last().expect("its own").number;
@@ -76,7 +76,7 @@ impl Offload {
         let header = Buf::from_bytes(&self.pool, &record.encode(&superblock));
         let buf = match record.content {
             Content::Data(_) => Buf::chain(vec![header, bio.buf.share()]),
-            _ => header,
+            Content::Zeroes { .. } | Content::Skip => header,
         };
         let tag = if record.content == Content::Skip { METADATA } else { bio.tag };
         Bio::write(place(&superblock, record.position), buf).tagged(tag).to(io.lower(AWAY))

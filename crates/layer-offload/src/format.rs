@@ -4,6 +4,8 @@
 //! data follows in the same write and may be torn; its checksum tells. Positions rise for ever; a position modulo the
 //! area is a place in it, and a record never wraps around.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use esker_base::ByteRange;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

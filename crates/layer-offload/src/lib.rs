@@ -8,6 +8,8 @@
 //! log), `write_back` (home again), [`check`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod append;
 pub mod check;

@@ -1,5 +1,7 @@
 //! Where the newest bytes are: ranges of the volume that the log holds. What is in no range is at home.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use esker_base::{ByteRange, Spans};
 
 /// Where bytes are.

@@ -115,7 +115,9 @@ impl Offload {
             let pieces = offload.map.borrow().pieces(bio.range);
             let done = match bio.op {
                 Op::Read => offload.read_pieces(&io, bio, &pieces).await,
-                _ => offload.extents(&io, bio, pieces[0]).await,
+                Op::Write | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+                    offload.extents(&io, bio, pieces[0]).await
+                }
             };
             offload.locks.leave(ticket);
             Flow::Done(done)

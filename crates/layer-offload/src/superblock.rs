@@ -2,6 +2,8 @@
 //! called the sequence here, and lies in one sector, which a power cut leaves whole. Byte rows and trust: the format's
 //! page.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::ops::RangeInclusive;
 
 use esker_framing::{Features, HEADER, Header, Newest, SuperblockError, newest, seal, slot, slots, unseal};

@@ -6,6 +6,8 @@
 //! Reading order: [`table`] (which blocks lie where), `run` (requests), `keep` (work in the background).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod keep;
 mod run;

@@ -108,7 +108,7 @@ impl Shepherd {
         bio.dest = io.lower(0);
         match io.splitter().redirect(&mut bio, &pieces) {
             Step::Now(Flow::Down) => io.submit(bio),
-            step => {
+            step @ (Step::Now(_) | Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
                 let io = io.clone();
                 Step::later(async move {
                     match step.await {
@@ -272,7 +272,9 @@ impl Shepherd {
             };
             let bytes = match head.op {
                 Op::Write => head.part(io, part).buf,
-                _ => Buf::zeroed(io.pool(), part.len() as usize),
+                Op::Read | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+                    Buf::zeroed(io.pool(), part.len() as usize)
+                }
             };
             let at = self.config.size + spare * self.config.block;
             let done = io.submit(Bio::write(at, bytes).fua().tagged(head.tag).to(io.lower(0))).await;
@@ -388,7 +390,7 @@ impl RequestHead {
         let buf = match self.op {
             Op::Write => self.payload.slice(at, len),
             Op::Read => Buf::unique(io.pool(), len),
-            _ => Buf::empty(),
+            Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => Buf::empty(),
         };
         Bio { op: self.op.clone(), range: part, flags: self.flags, dest: io.lower(0), buf, tag: self.tag }
     }

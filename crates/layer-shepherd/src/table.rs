@@ -3,6 +3,8 @@
 //! A word is 0 (free), the number of the block that lies there plus one, or [`BAD`]. Byte rows and trust: the format's
 //! page.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::collections::BTreeMap;
 
 use esker_block::split::{LowerAddress, LowerExtent};
@@ -52,7 +54,7 @@ impl Table {
     /// What no esker writes.
     pub fn decode(bytes: &[u8], blocks: u64) -> Result<Table, TableError> {
         let words: Vec<u64> = bytes
-            .chunks_exact(WORD as usize)
+            .chunks_exact(size_of::<u64>())
             .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of eight bytes")))
             .collect();
         let mut moved = BTreeMap::new();
@@ -85,7 +87,9 @@ impl Table {
             changed.push((old, BAD));
         }
         changed.push((spare, block.map_or(BAD, |block| block + 1)));
-        changed.iter().for_each(|(spare, word)| self.words[*spare as usize] = *word);
+        changed.iter().for_each(|(spare, word)| {
+            self.words[usize::try_from(*spare).expect("a spare has a word in memory")] = *word;
+        });
         changed
     }
 

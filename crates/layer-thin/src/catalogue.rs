@@ -7,6 +7,8 @@
 //!
 //! Invariant: the ranges of entries never overlap.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -152,7 +154,7 @@ impl Entry {
         name[..self.name.len()].copy_from_slice(self.name.as_bytes());
         let raw = RawEntry {
             flags: self.read_only.into(),
-            name_len: self.name.len() as u8,
+            name_len: u8::try_from(self.name.len()).expect("a name fits in its field"),
             reserved: [0; 6],
             id: self.id.into(),
             parent: self.parent.into(),

@@ -10,6 +10,8 @@
 //! Invariant: has no state between two vectors.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod carry;
 pub mod catalogue;
@@ -97,6 +99,7 @@ pub enum ManageError {
 }
 
 impl From<ManageError> for KindError {
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other refusal is one of the order")]
     fn from(error: ManageError) -> KindError {
         match &error {
             ManageError::Device(_) => KindError::Outside(error.to_string()),
@@ -107,6 +110,7 @@ impl From<ManageError> for KindError {
 
 impl ManageError {
     /// As the answer of a device.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "every other refusal is one of the order")]
     pub fn answer(self) -> BioError {
         match self {
             ManageError::Device(error) => error,

@@ -80,7 +80,7 @@ impl Extension for Align {
             Op::Write | Op::Zero | Op::Discard if is_whole => self.locks.pass(ctx, bio),
             _ if is_whole => Step::Now(Flow::Down),
             Op::Write | Op::Zero => self.change(ctx, bio.take()),
-            _ => {
+            Op::Read | Op::Flush | Op::Discard | Op::Ranges(_) | Op::Extents => {
                 let (io, bio) = (self.io(ctx), bio.take());
                 Step::later(async move { Flow::Done(io.wider(bio).await) })
             }
@@ -105,7 +105,7 @@ impl Align {
             locks.granted(ticket).await;
             let result = match bio.op {
                 Op::Zero => io.zero(&bio).await,
-                _ => {
+                Op::Read | Op::Write | Op::Flush | Op::Discard | Op::Ranges(_) | Op::Extents => {
                     let data = bio.buf.slice(0, bio.buf.len());
                     io.overwrite(&bio, bio.range, data).await
                 }

@@ -100,7 +100,9 @@ impl Extension for Emulate {
             Op::Read | Op::Write | Op::Zero | Op::Discard | Op::Extents if self.remaps => {
                 self.tools.locks.pass(ctx, bio)
             }
-            _ => Step::Now(Flow::Down),
+            Op::Read | Op::Write | Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) | Op::Extents => {
+                Step::Now(Flow::Down)
+            }
         }
     }
 

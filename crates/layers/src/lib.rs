@@ -6,6 +6,8 @@
 //! [`emulate`], [`cipher`] and [`crypt`], [`verify`], then the accessors [`delay`], [`rate`], [`error`], [`stats`] and [`tap`].
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod align;
 pub mod cipher;

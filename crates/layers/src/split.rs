@@ -70,7 +70,7 @@ impl<L: Layout> Extension for Split<L> {
                 let pieces = split::pieces(bio.range, |at| self.0.place(at));
                 return splitter(ctx, &ctx.below()).redirect(bio, &pieces);
             }
-            _ => return self.everywhere(ctx, bio.take()),
+            Op::Flush | Op::Zero | Op::Discard | Op::Ranges(_) => return self.everywhere(ctx, bio.take()),
         }
         bio.range = span(first.place.at, bio.len());
         bio.dest = ctx.lower(first.place.lower);

@@ -52,7 +52,7 @@ impl Load {
         match self {
             Load::Closed { depth, .. } if *depth == 0 || *depth > DEPTH_MAX => Err(PredictError::Depth(*depth)),
             Load::Steady { per_s } if !(*per_s > 0.0 && *per_s <= RATE_MAX) => Err(PredictError::Rate(*per_s)),
-            _ => Ok(()),
+            Load::Open | Load::Steady { .. } | Load::Closed { .. } => Ok(()),
         }
     }
 

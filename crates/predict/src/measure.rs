@@ -262,12 +262,20 @@ impl Tally {
             OpKind::Read => volume.reads.record(latency),
             OpKind::Write => volume.writes.record(latency),
             OpKind::Flush => volume.flushes.record(latency),
-            _ => volume.discards.record(latency),
+            OpKind::Zero | OpKind::Discard | OpKind::Clone | OpKind::Move | OpKind::Delete | OpKind::Extents => {
+                volume.discards.record(latency)
+            }
         }
         match answered.op {
             OpKind::Read => volume.read_bytes += answered.bytes,
             OpKind::Write => volume.written_bytes += answered.bytes,
-            _ => {}
+            OpKind::Flush
+            | OpKind::Zero
+            | OpKind::Discard
+            | OpKind::Clone
+            | OpKind::Move
+            | OpKind::Delete
+            | OpKind::Extents => {}
         }
         if let Some(slice) = self.slice_of(answered.due) {
             slice.latencies.record(latency);

@@ -245,7 +245,10 @@ impl Player {
             esker_block::Op::Read => (OpKind::Read, bio.len()),
             esker_block::Op::Write => (OpKind::Write, bio.len()),
             esker_block::Op::Flush => (OpKind::Flush, 0),
-            _ => (OpKind::Discard, 0),
+            esker_block::Op::Zero
+            | esker_block::Op::Discard
+            | esker_block::Op::Ranges(_)
+            | esker_block::Op::Extents => (OpKind::Discard, 0),
         };
         Answered { volume, op, bytes, due, at: due }
     }
@@ -256,7 +259,7 @@ impl Player {
             Step::Now(done) => {
                 self.ended(&request, &done);
             }
-            answer => {
+            answer @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
                 let rt = self.rt.clone();
                 let task = rt.spawn("request", async move {
                     let sent = self.rt.now();

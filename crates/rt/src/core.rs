@@ -68,7 +68,7 @@ impl Core {
             World::Sim(sim) if sim.debt() > esker_base::Nanos::ZERO => {
                 self.timers.borrow_mut().insert(sim.now(), Wakes::Queued(id));
             }
-            _ => self.ready.borrow_mut().push_back(id),
+            World::Sim(_) | World::Real(_) => self.ready.borrow_mut().push_back(id),
         }
     }
 

@@ -50,7 +50,7 @@ impl<T> JoinHandle<T> {
         let mut state = self.state.borrow_mut();
         match std::mem::replace(&mut *state, State::Taken) {
             State::Done(value) => Some(value),
-            other => {
+            other @ (State::Running(_) | State::Taken) => {
                 *state = other;
                 None
             }

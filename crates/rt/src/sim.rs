@@ -199,7 +199,7 @@ impl Sim {
                 core.poll_idle(id);
                 self.polled();
             }
-            wakes => {
+            wakes @ (Wakes::Task(_) | Wakes::Queued(_) | Wakes::Waker(_)) => {
                 core.fire(wakes);
                 core.collect_woken();
             }

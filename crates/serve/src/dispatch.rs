@@ -31,7 +31,16 @@ pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, R
             shared.stop.ask(patience_ms.map(bounded));
             Ok(Value::Null)
         }
-        command => {
+        command @ (Command::Insert { .. }
+        | Command::Remove { .. }
+        | Command::Reorder { .. }
+        | Command::Remap { .. }
+        | Command::Resize { .. }
+        | Command::Order { .. }
+        | Command::Sync { .. }
+        | Command::Freeze { .. }
+        | Command::Thaw { .. }
+        | Command::Meters { .. }) => {
             let result = act(shared, &command).await;
             report(shared, &command, &result);
             result

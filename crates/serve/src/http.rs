@@ -161,7 +161,7 @@ async fn read_request(stream: &Stream, paths: &[&'static str]) -> Option<Asked> 
         head.extend_from_slice(&bytes[..count]);
         match asked(&head, paths) {
             Asked::More => {}
-            asked => return Some(asked),
+            asked @ (Asked::Page { .. } | Asked::Refused(_)) => return Some(asked),
         }
     }
 }

@@ -11,6 +11,8 @@
 //! [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of this machine), [`rates`] (what changed between two statuses), [`log`] (events as lines).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod accept;
 pub mod attach;

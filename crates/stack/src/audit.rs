@@ -237,7 +237,7 @@ impl Inner {
                 let what = format_args!("answered a request, but its kind declares that it only looks");
                 Flow::Done(Done { result: Err(self.instance.violation(what)), buf: done.buf })
             }
-            flow => flow,
+            flow @ (Flow::Down | Flow::Done(_)) => flow,
         }
     }
 }
@@ -261,7 +261,9 @@ impl Extension for Watched {
                 None => Step::Now(Flow::Down),
             },
             Step::Now(flow) => Step::Now(self.0.judge(port, before.as_ref(), flow)),
-            step => return later(self.0.clone(), rt.clone(), port, before, step),
+            step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
+                return later(self.0.clone(), rt.clone(), port, before, step);
+            }
         };
         self.0.watch.left(&self.0.instance.name);
         step

@@ -11,6 +11,8 @@
 //! observation), [`theory`] (a stack in the words of `esker-compose`).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod admission;
 pub mod audit;

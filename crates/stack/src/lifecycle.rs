@@ -74,7 +74,7 @@ impl Stack {
         while let Some(name) = names.next() {
             match self.refit_and_open(&name) {
                 Step::Now(result) => self.note_opened(&name, result),
-                step => {
+                step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
                     self.shared.admission.begin_opening();
                     let stack = self.clone();
                     let rest = names.collect::<Vec<_>>();

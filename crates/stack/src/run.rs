@@ -243,7 +243,7 @@ impl InFlightRequest {
                     number = slot.after;
                 }
                 Step::Now(flow) => return Stop::Decided(flow),
-                step => return Stop::Waits(step.into_future()),
+                step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => return Stop::Waits(step.into_future()),
             }
         }
     }

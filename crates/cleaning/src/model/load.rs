@@ -69,7 +69,7 @@ impl Draws {
                     Some(*sum)
                 })
                 .collect(),
-            _ => Vec::new(),
+            Skew::Uniform | Skew::HotCold { .. } => Vec::new(),
         };
         Draws { load, order, sums, first: 0, drawn: 0, rng: Stream::named(seed, "cleaning-load") }
     }

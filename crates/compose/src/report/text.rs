@@ -198,7 +198,9 @@ fn disagreements(analysis: &Analysis<'_>) -> String {
                 let path = crate::explain::path_text(setting, &path);
                 writeln!(text, "  {volume}: the grid says {claimed} is dominant, which is wrong ({exact}): {path}")
             }
-            _ => writeln!(text, "  {volume}: the grid says that no extension is dominant, but {exact} is"),
+            Claim::Nobody | Claim::Mixed | Claim::Silent => {
+                writeln!(text, "  {volume}: the grid says that no extension is dominant, but {exact} is")
+            }
         };
     }
     if text.is_empty() { text } else { format!("\nthe grid of the thesis disagrees with the exact model:\n{text}") }

@@ -204,7 +204,7 @@ impl State {
         *settled = match *settled {
             Settled::Nothing => Settled::By(by),
             Settled::By(id) if id == by => Settled::By(id),
-            _ => Settled::Split,
+            Settled::By(_) | Settled::Split => Settled::Split,
         };
     }
 }

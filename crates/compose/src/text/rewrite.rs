@@ -75,6 +75,7 @@ pub fn with_stack(text: &str, names: &[&str]) -> Result<(String, bool), Unwritab
     }
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "a value of TOML is foreign")]
 fn lower_end(table: &DeTable<'_>, device: &str, at: usize) -> Option<Range<usize>> {
     let devices = table.get("device")?.get_ref().as_table()?;
     let on = devices.get(device)?.get_ref().as_table()?.get("on")?;

@@ -30,6 +30,7 @@ fn is_bare(c: char) -> bool {
 }
 
 /// Where values stand that are no sections: a `[` in them begins none.
+#[allow(clippy::wildcard_enum_match_arm, reason = "a value of TOML is foreign")]
 fn spans(item: &toml::Spanned<DeValue<'_>>, inside: &mut Vec<std::ops::Range<usize>>) {
     match item.get_ref() {
         DeValue::Table(table) => table.values().for_each(|item| spans(item, inside)),

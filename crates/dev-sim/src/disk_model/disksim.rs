@@ -176,7 +176,7 @@ impl<'a> NamedBlock<'a> {
     fn text(&self, name: &str) -> Result<&str, DiskSimError> {
         match self.field(name)? {
             Value::Text(text) => Ok(text),
-            _ => self.wrong(name, "expected a word or number"),
+            Value::List(_) | Value::Block(_) => self.wrong(name, "expected a word or number"),
         }
     }
 
@@ -218,7 +218,7 @@ impl<'a> NamedBlock<'a> {
         let Value::List(items) = self.field(name)? else { return self.wrong(name, "expected a list") };
         let number = |item: &Value| match item {
             Value::Text(text) => text.parse::<f64>().ok().filter(|number| number.is_finite()),
-            _ => None,
+            Value::List(_) | Value::Block(_) => None,
         };
         match items.iter().map(number).collect() {
             Some(numbers) => Ok(numbers),

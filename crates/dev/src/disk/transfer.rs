@@ -89,7 +89,9 @@ impl Shared {
             let outcome = ready!(Pin::new(operation).poll(cx));
             match self.first_ended(*direction, *range, outcome) {
                 Step::Now(done) => return Poll::Ready(done),
-                step => *flight = Flight::Rest(Box::pin(step.into_future())),
+                step @ (Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
+                    *flight = Flight::Rest(Box::pin(step.into_future()))
+                }
             }
         }
         match flight {

@@ -54,7 +54,7 @@ impl Volume {
             match stage {
                 Stage::Candidate => state.begin(segment, live, self.collector.settings.memory),
                 Stage::Forwarding => {}
-                _ => continue,
+                Stage::Rest | Stage::Ready | Stage::Cleaning => continue,
             }
             reported.push(segment);
         }
@@ -130,7 +130,7 @@ impl Volume {
                     state.copies.end_claims(segment, &mut segments);
                     add(&self.collector.counts.forwarded, 1);
                 }
-                _ => {}
+                Stage::Rest | Stage::Ready | Stage::Cleaning | Stage::Forwarding => {}
             }
         }
     }

@@ -120,7 +120,7 @@ impl State {
                 let extents = self.store.extents(bio.range);
                 return Done { result: Ok(Reply::Extents(extents.into())), buf: bio.buf };
             }
-            _ => {}
+            Op::Write | Op::Flush | Op::Ranges(_) => {}
         }
         bio.ok()
     }

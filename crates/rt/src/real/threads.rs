@@ -66,7 +66,7 @@ impl Threads {
     pub(super) fn take(&mut self, key: usize, waker: &Waker) -> Option<Outcome> {
         match self.inflight.remove(&key).expect("an operation is taken once") {
             State::Done(outcome) => Some(outcome),
-            _ => {
+            State::Waiting(_) | State::Abandoned => {
                 self.inflight.insert(key, State::Waiting(Some(waker.clone())));
                 None
             }

@@ -148,6 +148,7 @@ impl Reader {
         text
     }
 
+    #[allow(clippy::wildcard_enum_match_arm, reason = "a value of TOML is foreign")]
     fn references(&mut self, at: usize, item: &Item<'_>) -> Vec<String> {
         match item.get_ref() {
             DeValue::String(one) => vec![one.to_string()],

@@ -1,5 +1,7 @@
 //! A program from bytes. Nothing is believed: checksums first, then every number against what it counts.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use esker_base::codec::{Reader, Short};
 use esker_trace_calls::action::ProcessId;
 use esker_trace_calls::name::{PathBytes, Word};
@@ -157,7 +159,7 @@ fn read_row(row: &[u8]) -> Result<Row, Short> {
     let (step_end, touch_end) = (from.le_u32()?, from.le_u32()?);
     let flags = from.le_u32()?;
     let (waits, begins) = (flags & WAITS != 0, flags & BEGINS != 0);
-    let looks = Looks::from_bits_truncate((flags >> LOOKS_SHIFT) as u8);
+    let looks = Looks::from_bits_truncate((flags >> LOOKS_SHIFT).to_le_bytes()[0]);
     Ok(Row { instant: Instant { thread, waits, looks, begins, enter, leave }, step_end, touch_end })
 }
 
@@ -202,7 +204,8 @@ fn section_bytes<'a>(section: Section, row: &[u8], bytes: &'a [u8]) -> Result<&'
         return Err(CompiledError::Header { what: "the order of sections" });
     }
     let end = offset.checked_add(len).ok_or(CompiledError::Header { what: "a section's end" })?;
-    let Some(body) = bytes.get(offset as usize..end as usize) else {
+    let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
+    let Some(body) = range.and_then(|(from, to)| bytes.get(from..to)) else {
         return Err(CompiledError::Truncated { section: section.name(), end, len: bytes.len() as u64 });
     };
     match crc32fast::hash(body) {
@@ -321,7 +324,7 @@ fn get_resources(from: &mut Decoder<'_>) -> Result<Vec<Resource>, Malformed> {
         let (key, generation) = (from.unsigned()?, Field::get(from)?);
         let previous = match from.unsigned()? {
             0 => None,
-            at if at - 1 < number => Some((at - 1) as u32),
+            at if at - 1 < number => u32::try_from(at - 1).ok(),
             _ => return Err(from.malformed("a generation before itself")),
         };
         all.push(Resource { kind, key, generation, previous });

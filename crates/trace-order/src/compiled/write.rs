@@ -1,5 +1,7 @@
 //! A program as bytes.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use esker_trace_calls::trace::Platform;
 use esker_trace_calls::wire::{Encoder, Field, NameTable, put_varint};
 
@@ -58,13 +60,14 @@ impl Program {
     fn actions_and_touches(&self, ends: &[u32]) -> (Vec<u8>, Vec<u8>) {
         let mut rows = Vec::with_capacity(self.len() * ACTION);
         let mut touches = Vec::new();
-        for (id, instant) in self.outline.instants().iter().enumerate() {
-            touches.extend_from_slice(self.outline.touch_bytes(id as u32));
+        for ((id, instant), end) in (0u32..).zip(self.outline.instants()).zip(ends) {
+            touches.extend_from_slice(self.outline.touch_bytes(id));
             rows.extend_from_slice(&instant.enter.to_le_bytes());
             rows.extend_from_slice(&instant.leave.to_le_bytes());
             rows.extend_from_slice(&instant.thread.to_le_bytes());
-            rows.extend_from_slice(&ends[id].to_le_bytes());
-            rows.extend_from_slice(&(touches.len() as u32).to_le_bytes());
+            rows.extend_from_slice(&end.to_le_bytes());
+            let touch_end = u32::try_from(touches.len()).expect("an outline holds its touches by 32 bits");
+            rows.extend_from_slice(&touch_end.to_le_bytes());
             rows.extend_from_slice(&flags(instant).to_le_bytes());
         }
         (rows, touches)
@@ -95,7 +98,7 @@ fn assemble(bodies: &[(Section, &[u8])]) -> Vec<u8> {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&0u16.to_le_bytes());
-    out.extend_from_slice(&(bodies.len() as u32).to_le_bytes());
+    out.extend_from_slice(&u32::try_from(bodies.len()).expect("a section a row of a table").to_le_bytes());
     let mut offset = head as u64;
     for (section, body) in bodies {
         out.extend_from_slice(&(*section as u32).to_le_bytes());
