@@ -23,6 +23,7 @@ mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
+mod anvil_gc_hotcold;
 mod anvil_gc_scaling;
 mod anvil_gc_steady;
 mod anvil_recovery;
@@ -206,6 +207,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("anvil-gc-scaling", anvil_gc_scaling::run)
         .about("Time to clean everything against the amount of live data: the slope of both logarithms")
         .after("ANViL, figure 3.9 (roughly linear from 128 MiB to 128 GiB); issue 6 of this project: slope 0.9 to 1.1"),
+    Experiment::simulated("anvil-gc-hotcold", anvil_gc_hotcold::run)
+        .about("Write amplification of the served volume with hot and cold data, against the floor, greedy and random victims")
+        .after("ANViL, acceptance item 43; SepBIT; the project's own bars"),
     Experiment::real("anvil-scanner-threads", anvil_scanner_threads::run)
         .about("Mappings scanned per second with 1 and 2 scanners; efficiency with 12 and 64 in virtual time")
         .after("ANViL, figure 3.10 (near-linear up to 12 threads); issue 6 of this project: 2 scanners 1.8 times as fast as 1, 0.9 of \

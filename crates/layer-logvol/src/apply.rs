@@ -24,6 +24,7 @@ pub fn apply(map: &mut Map, record: &Record, pba: u64, each: &mut dyn FnMut(Chan
             map.unmap(src..src + len, &mut |gone| each(Change::Removed(gone)));
         }
         Record::Delete { lba, len } => map.unmap(lba..lba + len, &mut |gone| each(Change::Removed(gone))),
+        Record::Apart { .. } => {}
     }
 }
 
@@ -74,11 +75,11 @@ mod tests {
             });
             assert_eq!(live, expected, "{record:?}");
         };
-        run(Record::Write { lba: 10, len: 4, sum: 0 }, 4);
+        run(Record::Write { lba: 10, len: 4, sum: 0, run: 0 }, 4);
         run(Record::Clone { src: 10, dst: 20, len: 4 }, 8);
         run(Record::Clone { src: 8, dst: 20, len: 4 }, 6);
         run(Record::Move { src: 10, dst: 30, len: 4 }, 6);
         run(Record::Delete { lba: 0, len: 30 }, 4);
-        run(Record::Write { lba: 30, len: 4, sum: 0 }, 4);
+        run(Record::Write { lba: 30, len: 4, sum: 0, run: 0 }, 4);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use esker_block::{BioError, Buf, LayerHandle, WorkPermit, flight};
 use esker_layer_kit::Then;
 
-use crate::format::{Page, PageId, Position, Slot, slots_of};
+use crate::format::{Heads, Page, PageId, Slot, slots_of};
 use crate::map::Node;
 use crate::number::{PageNo, SegmentNo};
 use crate::segments::State;
@@ -30,7 +30,7 @@ const PAGE_COST: Nanos = Nanos(1_500);
 /// What is to be written, as it was at one moment.
 struct CheckpointPlan {
     seq: u64,
-    position: Position,
+    heads: Heads,
     root: PageNo,
     height: u8,
     mappings: u64,
@@ -110,9 +110,9 @@ impl Volume {
             return Err(self.no_space());
         }
         if mends {
-            self.leave_head(&mut log, &mut segments);
+            self.leave_heads(&mut log, &mut segments);
         }
-        let (seq, position) = log.installed();
+        let (seq, heads) = log.installed();
         log.since_checkpoint = 0;
         let written = map.write_out(&mut || pages.take().expect("counted above"));
         let left = self.shortage.unwritten.take();
@@ -121,7 +121,7 @@ impl Volume {
         let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
         Ok(CheckpointPlan {
             seq,
-            position,
+            heads,
             root: map.root_page(),
             height: map.height(),
             mappings: map.mappings(),
@@ -160,7 +160,7 @@ impl Volume {
             generation,
             epoch: self.epoch,
             seq: plan.seq,
-            position: plan.position,
+            heads: plan.heads,
             root: plan.root,
             height: plan.height,
             mappings: plan.mappings,
@@ -240,6 +240,7 @@ impl Volume {
         };
         let mut segments = self.segments.borrow_mut();
         gone.extend(dead.into_iter().filter(|segment| segments.is_unread(*segment)));
+        self.learn_lifespan(gone.iter().map(|segment| segments.get(*segment)));
         add(&self.counts.segments_freed, gone.len() as u64);
         gone.into_iter().for_each(|segment| segments.free_now(segment));
         self.erasures.wake();

@@ -15,11 +15,12 @@
 //! *forwarding*.
 //!
 //! Reading order: [`sweep`] (walking a map on workers), `look` (what a pass notes), `victim` (what is known of a
-//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `clean`, `pace` (how fast), `room` (what
-//! happens when), [`settings`].
+//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `held` (what only snapshots hold),
+//! `clean`, `pace` (how fast), `room` (what happens when), [`settings`].
 
 mod clean;
 mod copies;
+mod held;
 mod look;
 mod pace;
 mod pass;
@@ -35,10 +36,12 @@ use esker_base::Stream;
 use esker_cleaning::{Policy, Separator};
 use esker_layer_kit::{Background, Turn};
 
+use crate::format::Record;
 use crate::map::{Extent, Packed};
 use crate::number::SegmentNo;
 use crate::volume::Volume;
 use copies::Copies;
+use held::HeldParts;
 use pace::Pace;
 pub(crate) use room::{clean_on, scan_on};
 pub use settings::{Separation, Settings, SettingsError};
@@ -61,6 +64,7 @@ struct State {
     ready: VecDeque<SegmentNo>,
     copies: Copies,
     separator: Separator,
+    held: HeldParts,
     /// Segments in which something could not be read: they stay as they are until the volume is opened anew.
     unreadable: BTreeSet<SegmentNo>,
     /// Where the next pass begins to count, if it cannot count all segments.
@@ -111,6 +115,7 @@ impl Collector {
             ready: VecDeque::new(),
             copies: Copies::default(),
             separator: Separator::new(),
+            held: HeldParts::default(),
             unreadable: BTreeSet::new(),
             rotation: SegmentNo::default(),
             counted_in_vain: 0,
@@ -136,6 +141,16 @@ impl Collector {
     /// the cleaner looks at the map before it copies, and again when it points mappings at the copy.
     pub(crate) fn note(&self, extent: Extent, segment: SegmentNo) {
         self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
+    }
+
+    /// A record has changed the map at these places.
+    pub(crate) fn note_record(&self, record: &Record, added: &[Extent]) {
+        let held = &mut self.state.borrow_mut().held;
+        match *record {
+            Record::Write { lba, .. } => held.written(lba),
+            Record::Clone { .. } | Record::Move { .. } => added.iter().for_each(|extent| held.cloned(*extent)),
+            Record::Delete { .. } | Record::Apart { .. } => {}
+        }
     }
 
     /// There may be something to do.

@@ -12,10 +12,10 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
-pub use head::{CopyHeader, SegmentHeader};
+pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, Runs, records_per};
+pub use head::{CopyHeader, SegmentHeader, number_of};
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
-pub use slot::{Position, SLOT, SLOTS, Slot};
+pub use slot::{HEADS, Heads, Position, SLOT, SLOTS, Slot};
 
 use std::ops::Range;
 

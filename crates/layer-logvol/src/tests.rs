@@ -3,6 +3,7 @@
 mod collect;
 mod crash;
 mod erase;
+mod heads;
 mod log;
 mod named;
 mod part;

@@ -72,8 +72,6 @@ pub struct Volume {
     pub(crate) logged: Notify,
     /// Claims on logical bytes, for changes of parts of blocks.
     pub(crate) claims: RangeLocks,
-    /// The segment before the head in the log.
-    pub(crate) previous: Cell<u64>,
     /// Numbers of records, up to the one before which all are durable.
     pub(crate) commits: GroupCommit,
     /// Generation of the newest durable checkpoint.
@@ -101,7 +99,6 @@ pub(crate) struct StartState {
     pub segments: Segments,
     pub pages: Pages,
     pub log: crate::log::Log,
-    pub previous: u64,
     pub replayed: u64,
 }
 
@@ -170,7 +167,6 @@ impl Volume {
             log: RefCell::new(found.log),
             logged: Notify::default(),
             claims: RangeLocks::default(),
-            previous: Cell::new(found.previous),
             commits: GroupCommit::new(seq),
             generation: Cell::new(found.generation),
             checkpointing: Turn::default(),
@@ -302,7 +298,7 @@ impl Volume {
         let range = self.blocks(bio.offset(), bio.len());
         let (lba, len) = (range.start, range.end - range.start);
         let records = match &bio.op {
-            Op::Write => vec![Record::Write { lba, len: len as u32, sum: sum_of(&bio.buf) }],
+            Op::Write => vec![Record::Write { lba, len: len as u32, sum: sum_of(&bio.buf), run: 0 }],
             Op::Zero | Op::Discard if self.is_hole(&range) && !bio.flags.fua => return None,
             Op::Zero | Op::Discard => vec![Record::Delete { lba, len }],
             Op::Ranges(ops) => ops.iter().map(|op| self.record_of(op)).collect(),

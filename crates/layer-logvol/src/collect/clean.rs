@@ -11,6 +11,7 @@ use esker_block::{BioError, Buf, Class as Who, Tag, flight};
 
 use super::Breather;
 use super::copies::CopyTarget;
+use super::held::HeldParts;
 use super::look::runs;
 use super::pass::place;
 use super::victim::{Forward, Victim};
@@ -43,6 +44,8 @@ pub(super) struct Group {
     first: u32,
     count: u32,
     blocks: u32,
+    /// Whether only snapshots hold its blocks.
+    is_held: bool,
     /// The lowest logical block among them.
     lba: u64,
 }
@@ -87,9 +90,19 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(mut mappings: Vec<Packed>) -> Progress {
+    fn new(mut mappings: Vec<Packed>, held: &HeldParts) -> Progress {
         mappings.sort_unstable_by_key(place);
-        Progress { groups: groups(&mappings), mappings, group: 0, blocks: 0 }
+        let mut groups = groups(&mappings);
+        for group in &mut groups {
+            group.is_held = held.hold(group.of(&mappings).iter().map(|packed| packed.extent()));
+        }
+        groups.sort_unstable_by_key(|group| (group.is_held, group.lba));
+        Progress { groups, mappings, group: 0, blocks: 0 }
+    }
+
+    /// Whether only snapshots hold what comes next.
+    fn is_held(&self) -> bool {
+        self.groups.get(self.group).is_some_and(|group| group.is_held)
     }
 
     /// The next part of a group, of at most so many blocks.
@@ -112,7 +125,7 @@ impl Volume {
         let before = self.segments.borrow().get(segment);
         self.segments.borrow_mut().set_stage(segment, Stage::Cleaning);
         let result = self.clean(store, segment, &before).await;
-        self.end_cleaning(segment, &before, result)
+        self.end_cleaning(segment, result)
     }
 
     async fn clean(
@@ -140,7 +153,7 @@ impl Volume {
     }
 
     /// Leaves a segment. True if it was worth it.
-    fn end_cleaning(&self, segment: SegmentNo, before: &Segment, result: Result<(), CleanError>) -> bool {
+    fn end_cleaning(&self, segment: SegmentNo, result: Result<(), CleanError>) -> bool {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let is_copied = matches!(state.victims.get(&segment), Some(Victim::Copied(_)));
@@ -153,8 +166,6 @@ impl Volume {
         segments.set_stage(segment, Stage::Rest);
         match result {
             Ok(()) => {
-                let lifespan = self.log.borrow().seq.saturating_sub(before.first);
-                state.separator.reclaimed(before.class, lifespan);
                 add(&self.collector.counts.cleaned, 1);
                 true
             }
@@ -176,9 +187,9 @@ impl Volume {
         victim: &Segment,
         mappings: Vec<Packed>,
     ) -> Result<(), CleanError> {
-        let mut progress = Progress::new(mappings);
+        let mut progress = Progress::new(mappings, &self.collector.state.borrow().held);
         loop {
-            let class = self.class_of_copies(victim);
+            let class = self.class_of_copies(victim, progress.is_held());
             let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let chunk = self.next_chunk(&mut progress, self.chunk_blocks().min(place.blocks)).await;
             if chunk.blocks == 0 {
@@ -190,10 +201,11 @@ impl Volume {
         }
     }
 
-    /// Parts of groups with so many live blocks, or fewer if there are no more.
+    /// Parts of groups with so many live blocks, or fewer if there are no more of their class.
     async fn next_chunk(&self, progress: &mut Progress, most: u64) -> Chunk {
-        let mut chunk = Chunk::default();
+        let (mut chunk, is_held) = (Chunk::default(), progress.is_held());
         while chunk.blocks < most
+            && (chunk.blocks == 0 || progress.is_held() == is_held)
             && let Some((group, pba)) = progress.next(most - chunk.blocks)
         {
             let found = self.live_in(progress.groups[group].of(&progress.mappings), &pba).await;
@@ -322,7 +334,7 @@ impl Volume {
         let base = self.geometry.first_of(segment);
         runs.reverse();
         while let Some(last) = runs.last() {
-            let class = self.class_of_copies(victim);
+            let class = self.class_of_copies(victim, false);
             let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let most = self.chunk_blocks().min(place.blocks);
             let (mut chunk, mut blocks, mut next) = (Runs::new(), 0, Some(last.clone()));
@@ -355,7 +367,7 @@ fn within(extent: Extent, range: &Range<u64>) -> Option<Extent> {
     (start < end).then(|| Extent { lba: extent.lba + (start - extent.pba), pba: start, len: (end - start) as u32 })
 }
 
-/// Groups mappings, which are sorted by their places, whose blocks overlap; the groups by their lowest logical blocks.
+/// Groups mappings, which are sorted by their places, whose blocks overlap.
 fn groups(mappings: &[Packed]) -> Vec<Group> {
     // As many as the list has at most, so that it takes no more memory than was set aside.
     let mut groups: Vec<Group> = Vec::with_capacity(mappings.len());
@@ -368,9 +380,8 @@ fn groups(mappings: &[Packed]) -> Vec<Group> {
                 group.blocks = group.blocks.max(blocks);
                 group.lba = group.lba.min(extent.lba);
             }
-            _ => groups.push(Group { first: i as u32, count: 1, blocks: extent.len, lba: extent.lba }),
+            _ => groups.push(Group { first: i as u32, count: 1, blocks: extent.len, is_held: false, lba: extent.lba }),
         }
     }
-    groups.sort_unstable_by_key(|group| group.lba);
     groups
 }

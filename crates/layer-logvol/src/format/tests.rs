@@ -9,6 +9,7 @@ use super::slot::Body;
 use super::*;
 use crate::map::Extent;
 use crate::number::{PageNo, SegmentNo};
+use esker_cleaning::Class;
 
 fn geometry() -> Geometry {
     Geometry::fit(1 << 20, 512, 512, 16 << 10).unwrap()
@@ -21,7 +22,7 @@ fn slot() -> Slot {
         generation: 7,
         epoch: 0xfeed,
         seq: 99,
-        position: Position { segment: SegmentNo::of(3), block: 5 },
+        heads: [(3, 5), (6, 7)].map(|(segment, block)| Position { segment: SegmentNo::of(segment), block }),
         root: PageNo(40),
         height: 1,
         mappings: 11,
@@ -35,7 +36,9 @@ fn batch() -> Batch {
         seq: 100,
         durable: 98,
         records: vec![
-            Record::Write { lba: 0x0102_0304_0506, len: 9, sum: 0xaabb_ccdd },
+            Record::Apart { class: 1, pba: 77, len: 8 },
+            Record::Write { lba: 0x0102_0304_0506, len: 9, sum: 0xaabb_ccdd, run: 0 },
+            Record::Write { lba: 0x0605, len: 8, sum: 1, run: 1 },
             Record::Clone { src: 10, dst: 500, len: 20 },
             Record::Move { src: 500, dst: 10, len: 20 },
             Record::Delete { lba: 7, len: 1 << 40 },
@@ -85,23 +88,32 @@ fn the_layout_is_that_of_the_page() {
         offset_of!(Body, block_log2),
         offset_of!(Body, page_log2),
         offset_of!(Body, height),
+        offset_of!(Body, long_segment),
+        offset_of!(Body, long_block),
         offset_of!(Body, reserved),
     ];
-    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 147]);
+    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 152, 160, 168]);
     assert_eq!((HEADER + size_of::<Body>(), slot().encode().len()), (512, SLOT));
-    let head = [offset_of!(RawHead, previous), offset_of!(RawHead, generation)];
-    assert_eq!((head.map(|at| RECORD_HEADER + at), RECORD_HEADER + size_of::<RawHead>()), ([64, 72], 80));
+    let head = [
+        offset_of!(RawHead, previous),
+        offset_of!(RawHead, generation),
+        offset_of!(RawHead, class),
+        offset_of!(RawHead, begins_with_data),
+    ];
+    assert_eq!((head.map(|at| RECORD_HEADER + at), RECORD_HEADER + size_of::<RawHead>()), ([64, 72, 80, 81], 88));
     let copies = [offset_of!(RawCopyHead, born), offset_of!(RawCopyHead, class)];
     assert_eq!((copies.map(|at| PAGE_HEADER + at), PAGE_HEADER + size_of::<RawCopyHead>()), ([48, 56], 64));
 
     let bytes = encoded(&batch(), 512);
     assert_eq!(hex(&bytes[..4]), "45620000");
-    assert_eq!((get(&bytes, 8, 8), get(&bytes, 16, 8), get(&bytes, 24, 4), get(&bytes, 28, 4)), (100, 0xfeed, 2, 4));
+    assert_eq!((get(&bytes, 8, 8), get(&bytes, 16, 8), get(&bytes, 24, 4), get(&bytes, 28, 4)), (100, 0xfeed, 2, 6));
     let record = |i: usize| hex(&bytes[BATCH_HEAD + RECORD * i..][..RECORD]);
-    assert_eq!(record(0), "0100 0000 060504030201 0000 09000000 ddccbbaa 00000000".replace(' ', ""));
-    assert_eq!(record(1), "0200 140000000000 0a0000000000 f40100000000 00000000".replace(' ', ""));
-    assert_eq!(record(2), "0300 140000000000 f40100000000 0a0000000000 00000000".replace(' ', ""));
-    assert_eq!(record(3), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
+    assert_eq!(record(0), "0501 080000000000 4d0000000000 000000000000 00000000".replace(' ', ""));
+    assert_eq!(record(2), "0101 0000 050600000000 0000 08000000 01000000 00000000".replace(' ', ""));
+    assert_eq!(record(1), "0100 0000 060504030201 0000 09000000 ddccbbaa 00000000".replace(' ', ""));
+    assert_eq!(record(3), "0200 140000000000 0a0000000000 f40100000000 00000000".replace(' ', ""));
+    assert_eq!(record(4), "0300 140000000000 f40100000000 0a0000000000 00000000".replace(' ', ""));
+    assert_eq!(record(5), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
     assert_eq!((records_per(512), records_per(4096)), (20, 169));
 
     let [leaf, inner] = pages().map(|page| page_bytes(&page));
@@ -151,14 +163,16 @@ fn heads() -> (SegmentHeader, CopyHeader) {
         previous: 7,
         generation: 8,
         durable: 3,
+        class: Class::NEW_LONG,
+        begins_with_data: true,
     };
     (head, CopyHeader { volume: 9, segment: SegmentNo::of(6), born: 2, class: 3 })
 }
 
-/// What version 2 wrote; it must stay readable.
+/// What version 3 wrote; it must stay readable.
 #[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../golden/volume-v2.bin");
+    let golden = include_bytes!("../../golden/volume-v3.bin");
     let (head, copies) = heads();
     let heads = [head.encode(&geometry()), copies.encode(&geometry())].concat();
     let pages = pages().map(|page| page_bytes(&page)).concat();
@@ -207,6 +221,9 @@ fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
     check(96, &[255; 8], "sequence");
     check(104, &[255], "position");
     check(112, &[33], "position");
+    check(152, &[255], "position");
+    check(160, &[33], "position");
+    check(152, &[3], "position");
     check(120, &[0], "root");
     check(120, &[255; 8], "root");
     check(146, &[16], "root");
@@ -226,14 +243,19 @@ fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
     };
     let record = |i: usize| BATCH_HEAD + RECORD * i;
     check(2, &[1], "another kind of batch");
-    check(record(0), &[9], "not known");
-    check(record(0) + 1, &[1], "flags");
-    check(record(0) + 2, &[1], "a key");
-    check(record(0) + 12, &[0; 4], "outside");
-    check(record(1) + 20, &[1], "group");
-    check(record(1) + 8, &[255; 6], "outside");
-    check(record(1) + 14, &[11, 0], "overlap");
-    check(record(3) + 14, &[1], "a destination");
+    check(record(0) + 2, &[9], "another length");
+    check(record(0) + 2, &[0], "no data apart");
+    check(record(0) + 14, &[1], "no data apart");
+    check(record(1), &[9], "not known");
+    check(record(5) + 1, &[1], "flags");
+    check(record(1) + 2, &[1], "a key");
+    check(record(1) + 12, &[0; 4], "outside");
+    check(record(2) + 1, &[2], "another length");
+    check(record(1) + 1, &[2], "not named");
+    check(record(3) + 20, &[1], "group");
+    check(record(3) + 8, &[255; 6], "outside");
+    check(record(3) + 14, &[11, 0], "overlap");
+    check(record(5) + 14, &[1], "a destination");
     assert_eq!(Batch::decode(&encoded(&batch(), 512), 512, 0xbeef), Err(BatchError::None), "another epoch");
 }
 

@@ -429,7 +429,7 @@ fn copies_that_nothing_leads_to_yet_stay() {
         bench.pass().await;
         bench.clean().await;
         let is_full = |segment: &Segment| {
-            let has_copies = segment.class != esker_cleaning::Class::NEW_SHORT;
+            let has_copies = !segment.class.is_new();
             has_copies && segment.live == 0 && segment.state != State::Copies && segment.state != State::Free
         };
         let full = bench.volume.segments().iter().position(is_full).expect("a segment of copies is full");

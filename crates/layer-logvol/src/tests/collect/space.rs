@@ -234,8 +234,7 @@ fn copies_are_told_from_new_data_after_a_restart() {
         bench.checkpoint().await;
         let of_copies = |bench: &Bench| -> Vec<(usize, u64, esker_cleaning::Class)> {
             let all = bench.volume.segments().into_iter().enumerate();
-            let copies =
-                all.filter(|(_, segment)| segment.live > 0 && segment.class != esker_cleaning::Class::NEW_SHORT);
+            let copies = all.filter(|(_, segment)| segment.live > 0 && !segment.class.is_new());
             copies.map(|(at, segment)| (at, segment.first, segment.class)).collect()
         };
         let before = of_copies(&bench);
