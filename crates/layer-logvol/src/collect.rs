@@ -37,7 +37,7 @@ use esker_cleaning::{Policy, Separator};
 use esker_layer_kit::{Background, Turn};
 
 use crate::format::Record;
-use crate::map::{Extent, Packed};
+use crate::map::{Extent, Mapping};
 use crate::number::SegmentNo;
 use crate::volume::Volume;
 use copies::Copies;
@@ -45,7 +45,7 @@ use held::HeldParts;
 use pace::Pace;
 pub(crate) use room::{clean_on, scan_on};
 pub use settings::{Separation, Settings, SettingsError};
-use victim::Victim;
+use victim::{Listed, Victim};
 
 /// A pass that found nothing worth cleaning.
 #[derive(Clone, Copy)]
@@ -139,8 +139,8 @@ impl Collector {
 
     /// A mapping into a watched segment was added: the cleaner must hear of it. That one goes need not be told, because
     /// the cleaner looks at the map before it copies, and again when it points mappings at the copy.
-    pub(crate) fn note(&self, extent: Extent, segment: SegmentNo) {
-        self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
+    pub(crate) fn note(&self, mapping: Mapping, segment: SegmentNo) {
+        self.state.borrow_mut().arrive(segment, mapping, self.settings.memory);
     }
 
     /// A record has changed the map at these places.
@@ -166,11 +166,11 @@ impl Collector {
 
 impl State {
     /// Lists a mapping into a segment that is to be cleaned, if lists may take that much memory.
-    fn arrive(&mut self, segment: SegmentNo, extent: Extent, memory: u64) {
+    fn arrive(&mut self, segment: SegmentNo, mapping: Mapping, memory: u64) {
         let spare = memory.saturating_sub(self.memory);
         if let Some(victim) = self.victims.get_mut(&segment) {
             let before = victim.bytes();
-            victim.arrive(extent, spare);
+            victim.arrive(mapping, spare);
             self.memory = self.memory + victim.bytes() - before;
             self.memory_peak = self.memory_peak.max(self.memory);
         }
@@ -178,7 +178,7 @@ impl State {
 
     /// For the cleaner, which has dropped what it was given before: mappings that were listed since; none if there is
     /// no list.
-    fn take_mappings(&mut self, segment: SegmentNo) -> Option<Vec<Packed>> {
+    fn take_mappings(&mut self, segment: SegmentNo) -> Option<Vec<Listed>> {
         let victim = self.victims.get_mut(&segment)?;
         let before = victim.bytes();
         let taken = victim.take();

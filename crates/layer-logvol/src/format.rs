@@ -148,7 +148,9 @@ impl Geometry {
     /// What fits in a page of the map.
     pub fn fanout(&self) -> Fanout {
         let room = self.page as usize - PAGE_HEAD;
-        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY }
+        let roots = 1 << (room / page::ROOT_ENTRY - 1).ilog2();
+        let index = room / page::INDEX_ENTRY;
+        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY, roots, index }
     }
 }
 

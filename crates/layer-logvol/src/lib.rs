@@ -29,6 +29,7 @@ mod part;
 mod read;
 pub mod recover;
 mod remap;
+mod returns;
 pub mod segments;
 mod shortage;
 pub mod space;
@@ -173,6 +174,7 @@ impl Stateful for Served {
             ("scanner", Box::pin(collect::scan_on(volume(), place()))),
             ("cleaner", Box::pin(collect::clean_on(volume(), place()))),
             ("eraser", Box::pin(discard::erase_on(volume(), place()))),
+            ("returner", Box::pin(returns::run(volume(), place()))),
         ]
     }
 

@@ -12,13 +12,15 @@ mod form;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use esker_block::{Below, BioError, Buf, Tag};
 use esker_rt::sync::{Receiver, Sender, join_all, oneshot};
 
-use crate::apply::{Change, apply};
+use crate::apply::apply;
 use crate::format::{HEADS, Heads, Record, Runs};
+use crate::map::{Change, TRACT};
 use crate::number::SegmentNo;
 use crate::segments::Stage;
 use crate::shortage::is_short;
@@ -151,6 +153,15 @@ impl Log {
         })
     }
 
+    /// Nodes for which an item needs space: deletions do not wait for writers.
+    fn growth_with(&self, item: &Item) -> u64 {
+        match item.growth {
+            0 => 0,
+            own if item.only_frees() => own,
+            _ => self.growth,
+        }
+    }
+
     fn may_start(&self) -> bool {
         let is_worth_it = self.records >= RECORDS_MIN || self.bytes >= BYTES_MIN;
         !self.queue.is_empty() && (self.flights.is_empty() || (self.flights.len() < FLIGHTS_MAX && is_worth_it))
@@ -215,23 +226,42 @@ impl Volume {
         receiver
     }
 
-    /// Nodes that clones and moves may add to the map: as many as their extents take, twice, because nodes are split in
-    /// half.
+    /// Nodes that records may add to the map: for extents that are copied as many as these take, twice, because nodes
+    /// are split in half; and the paths to what shares its nodes with others.
     fn growth_of(&self, records: &[Record]) -> u64 {
-        let map = self.map.borrow();
-        let extents = records.iter().map(|record| match *record {
-            Record::Clone { src, len, .. } | Record::Move { src, len, .. } => {
-                2 + map.pieces(src..src + len).count() as u64
+        let (map, log) = (self.map.borrow(), self.log.borrow());
+        let copied = |src: u64, dst: u64, len: u64| {
+            // What is on its way may decide that extents are copied.
+            let ends = [src, dst].map(|start| start + len..(start + len).next_multiple_of(TRACT));
+            match log.touches(&ends) {
+                true => vec![src..src + len],
+                false => map.copied_by(src, dst, len),
             }
-            Record::Write { .. } | Record::Delete { .. } | Record::Apart { .. } => 0,
+        };
+        let extents = |ranges: Vec<Range<u64>>| {
+            ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>()
+        };
+        let leaf = self.geometry.fanout().leaf as u64;
+        let nodes = records.iter().map(|record| match *record {
+            Record::Clone { src, dst, len } => {
+                (2 * extents(copied(src, dst, len))).div_ceil(leaf) + map.copied_for(&(dst..dst + len))
+            }
+            Record::Move { src, dst, len } => {
+                let ends = map.copied_for(&(dst..dst + len)) + map.copied_for(&(src..src + len));
+                (2 * extents(copied(src, dst, len))).div_ceil(leaf) + ends
+            }
+            Record::Write { lba, len, .. } => map.copied_for(&(lba..lba + u64::from(len))),
+            Record::Delete { lba, len } => map.copied_for(&(lba..lba + len)),
+            Record::Apart { .. } => 0,
         });
-        (2 * extents.sum::<u64>()).div_ceil(self.geometry.fanout().leaf as u64)
+        nodes.sum()
     }
 
-    /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint
-    /// could be made any more, and nothing would become free.
-    fn outgrows(&self, log: &Log) -> bool {
-        log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, ReserveClass::Writers)
+    /// Whether the first item, with what waits beside it, could make the map larger than the space that a checkpoint
+    /// has for it: then no checkpoint could be made any more, and nothing would become free.
+    fn outgrows(&self, log: &Log, first: &Item) -> bool {
+        let growth = log.growth_with(first);
+        growth > 0 && self.segments.borrow().free() <= self.kept_for(growth, first.taker())
     }
 
     /// Starts as many batches as may start now.
@@ -300,15 +330,22 @@ impl Volume {
         if result.is_ok() {
             let mut map = self.map.borrow_mut();
             for record in items.iter().flat_map(|item| &item.records) {
-                let is_image = matches!(record, Record::Clone { .. } | Record::Move { .. });
+                let image = match *record {
+                    Record::Clone { dst, len, .. } | Record::Move { dst, len, .. } => Some(dst..dst + len),
+                    Record::Write { .. } | Record::Delete { .. } | Record::Apart { .. } => None,
+                };
                 let mut added = Vec::new();
                 apply(&mut map, record, runs.next(record), &mut |change| {
-                    if is_image && let Change::Added(extent) = change {
-                        added.push(extent);
+                    if let (Some(image), Change::Added(mapping)) = (&image, change) {
+                        added.extend(mapping.extent.clip(image));
                     }
                     self.count(change);
                 });
                 self.collector.note_record(record, &added);
+            }
+            drop(map);
+            if self.give_back_some() {
+                self.returns.wake();
             }
             if !self.config.volatile {
                 self.commits.advance(end);
@@ -342,12 +379,13 @@ impl Volume {
         }
     }
 
-    fn count(&self, change: Change) {
+    /// What leaves refer to has changed.
+    pub(crate) fn count(&self, change: Change) {
         let mut segments = self.segments.borrow_mut();
         match change {
-            Change::Added(extent) => {
-                if segments.refer(extent) != Stage::Rest {
-                    self.collector.note(extent, self.geometry.segment_of(extent.pba));
+            Change::Added(mapping) => {
+                if segments.refer(mapping.extent) != Stage::Rest {
+                    self.collector.note(mapping, self.geometry.segment_of(mapping.extent.pba));
                 }
             }
             Change::Removed(extent) => segments.release(extent),
@@ -380,7 +418,7 @@ impl Volume {
         let log = self.log.borrow();
         let Some(first) = log.queue.front() else { return };
         let (below, taker, is_settled) = (first.below.clone(), first.taker(), log.flights.is_empty());
-        let growth = if first.growth > 0 { log.growth } else { 0 };
+        let growth = log.growth_with(first);
         drop(log);
         if !is_settled || self.seeks_room.get() {
             return;

@@ -192,6 +192,7 @@ impl Volume {
     pub fn close(&self) {
         self.checkpoints.close();
         self.erasures.close();
+        self.returns.close();
         self.collector.tasks.close();
     }
 }

@@ -199,6 +199,8 @@ impl Recovery<'_> {
         for (record, pba) in logged.iter().flat_map(|logged| logged.records()) {
             apply(&mut map, record, pba, &mut |_| {});
         }
+        // References are counted below.
+        map.give_back(usize::MAX, &mut |_| {});
         let mut segments = Segments::new(g);
         let mut pages = Pages::new(g);
         for page in &loaded.pages {
@@ -260,7 +262,7 @@ fn claim_log(
             segments.claim(segment, State::Closed, first(segment));
         }
     };
-    for extent in map.from(0) {
+    for extent in map.references() {
         segments.refer(extent);
     }
     let referred: Vec<SegmentNo> = segments.iter().filter(|(_, segment)| segment.live > 0).map(|(at, _)| at).collect();

@@ -16,7 +16,7 @@ use esker_rt::sync::{Notify, Receiver};
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
-use crate::map::{Extent, Map, Snapshot};
+use crate::map::{Extent, Map, Mapping, Snapshot};
 use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
@@ -85,6 +85,8 @@ pub struct Volume {
     /// The tasks that make checkpoints, and that give back segments.
     pub(crate) checkpoints: Background,
     pub(crate) erasures: Background,
+    /// The task that gives back dead nodes of the map.
+    pub(crate) returns: Background,
     pub(crate) collector: Collector,
     pub(crate) counts: Counts,
 }
@@ -175,6 +177,7 @@ impl Volume {
             shortage: Shortage::default(),
             checkpoints: Background::default(),
             erasures: Background::default(),
+            returns: Background::default(),
             counts,
         }
     }
@@ -213,18 +216,9 @@ impl Volume {
         SegmentPin { volume: self.clone(), segment }
     }
 
-    /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is
-    /// for those that have put the same into the log.
-    pub fn remap_if(&self, range: Range<u64>, old: u64, new: u64) -> u64 {
-        let mut segments = self.segments.borrow_mut();
-        let mut blocks = 0;
-        let offset = |moved: &Extent| moved.pba - new;
-        self.map.borrow_mut().remap_if(range, old, new, &mut |moved| {
-            blocks += u64::from(moved.len);
-            segments.refer(moved);
-            segments.release(Extent { pba: old + offset(&moved), ..moved });
-        });
-        blocks
+    /// Points what a leaf still has of a mapping at a new place, as [`Map::repoint`]: only in memory. Gives the blocks.
+    pub(crate) fn repoint_mapping(&self, mapping: Mapping, to: u64) -> u64 {
+        self.map.borrow_mut().repoint(mapping.leaf, mapping.extent, to, &mut |change| self.count(change))
     }
 
     /// What a range of logical blocks maps to. Physical blocks are tokens: equal ones hold the same bytes now, and they
@@ -251,8 +245,8 @@ impl Volume {
     /// The same for a map with `more` nodes.
     pub(crate) fn kept_for(&self, more: u64, taker: ReserveClass) -> u64 {
         // A quarter more than there is, for what is written meanwhile.
-        let nodes = self.map.borrow().nodes() + more;
-        let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
+        let pages = self.map.borrow().pages() + more;
+        let pages = (pages + pages / 4 + 16).saturating_sub(self.pages.borrow().free());
         pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 
@@ -261,6 +255,7 @@ impl Volume {
         self.latch.set_after(&self.rt, what, error, "Reads go on. Repair the device below, then restart.");
         self.checkpoints.wake();
         self.erasures.wake();
+        self.returns.wake();
     }
 
     /// Logical blocks of a range of bytes, those included that it fills in part.

@@ -14,8 +14,8 @@ use super::copies::CopyTarget;
 use super::held::HeldParts;
 use super::look::runs;
 use super::pass::place;
-use super::victim::{Forward, Victim};
-use crate::map::{Extent, Packed};
+use super::victim::{Forward, Listed, Victim};
+use crate::map::{Extent, Map, Mapping};
 use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage};
 use crate::shortage::is_short;
@@ -51,12 +51,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    fn of<'a>(&self, mappings: &'a [Packed]) -> &'a [Packed] {
+    fn of<'a>(&self, mappings: &'a [Listed]) -> &'a [Listed] {
         &mappings[self.first as usize..][..self.count as usize]
     }
 
     /// Its physical blocks.
-    fn range(&self, mappings: &[Packed]) -> Range<u64> {
+    fn range(&self, mappings: &[Listed]) -> Range<u64> {
         let start = place(&mappings[self.first as usize]);
         start..start + u64::from(self.blocks)
     }
@@ -82,7 +82,7 @@ struct Window {
 
 /// How far the groups of a list are done.
 struct Progress {
-    mappings: Vec<Packed>,
+    mappings: Vec<Listed>,
     groups: Vec<Group>,
     group: usize,
     /// Blocks of that group that are done.
@@ -90,11 +90,11 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(mut mappings: Vec<Packed>, held: &HeldParts) -> Progress {
+    fn new(mut mappings: Vec<Listed>, held: &HeldParts, map: &Map) -> Progress {
         mappings.sort_unstable_by_key(place);
         let mut groups = groups(&mappings);
         for group in &mut groups {
-            group.is_held = held.hold(group.of(&mappings).iter().map(|packed| packed.extent()));
+            group.is_held = held.hold(group.of(&mappings).iter().map(|listed| listed.mapping()), map);
         }
         groups.sort_unstable_by_key(|group| (group.is_held, group.lba));
         Progress { groups, mappings, group: 0, blocks: 0 }
@@ -148,7 +148,7 @@ impl Volume {
         }
     }
 
-    fn take_mappings(&self, segment: SegmentNo) -> Option<Vec<Packed>> {
+    fn take_mappings(&self, segment: SegmentNo) -> Option<Vec<Listed>> {
         self.collector.state.borrow_mut().take_mappings(segment)
     }
 
@@ -185,9 +185,9 @@ impl Volume {
         self: &Rc<Self>,
         store: &DeviceStore,
         victim: &Segment,
-        mappings: Vec<Packed>,
+        mappings: Vec<Listed>,
     ) -> Result<(), CleanError> {
-        let mut progress = Progress::new(mappings, &self.collector.state.borrow().held);
+        let mut progress = Progress::new(mappings, &self.collector.state.borrow().held, &self.map.borrow());
         loop {
             let class = self.class_of_copies(victim, progress.is_held());
             let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
@@ -225,14 +225,14 @@ impl Volume {
     }
 
     /// Which blocks of a part some mapping still leads to. Looks no further than until all are known to be live.
-    async fn live_in(&self, mappings: &[Packed], part: &Range<u64>) -> Runs {
+    async fn live_in(&self, mappings: &[Listed], part: &Range<u64>) -> Runs {
         let mut is_live = vec![false; (part.end - part.start) as usize];
         let mut missing = is_live.len();
         let mut breather = Breather::of(self);
-        for packed in mappings {
+        for mapping in mappings.iter().map(Listed::mapping) {
             breather.step().await;
-            let Some(extent) = within(packed.extent(), part) else { continue };
-            for piece in self.still_there(extent) {
+            let Some(extent) = within(mapping.extent, part) else { continue };
+            for piece in self.map.borrow().still_there(mapping.leaf, extent) {
                 let from = (piece.pba - part.start) as usize;
                 for block in &mut is_live[from..from + piece.len as usize] {
                     missing -= usize::from(!std::mem::replace(block, true));
@@ -250,12 +250,6 @@ impl Volume {
             }
         }
         runs
-    }
-
-    /// Parts of an extent that are still mapped where they were.
-    fn still_there(&self, extent: Extent) -> Vec<Extent> {
-        let is_same = |piece: &Extent| piece.pba == extent.pba + (piece.lba - extent.lba);
-        self.map.borrow().pieces(extent.range()).filter(is_same).collect()
     }
 
     /// Copies runs of blocks, `blocks` in all, to a place: where each went. The copy counts as under way from then on.
@@ -310,12 +304,12 @@ impl Volume {
     async fn repoint_all(&self, progress: &Progress, chunk: &Chunk, copies: &[(Range<u64>, u64)]) {
         let mut breather = Breather::of(self);
         for Window { group, pba, runs } in &chunk.windows {
-            for packed in progress.groups[*group].of(&progress.mappings) {
+            for mapping in progress.groups[*group].of(&progress.mappings).iter().map(Listed::mapping) {
                 breather.step().await;
-                let Some(extent) = within(packed.extent(), pba) else { continue };
+                let Some(extent) = within(mapping.extent, pba) else { continue };
                 for (run, to) in &copies[runs.clone()] {
                     if let Some(part) = within(extent, run) {
-                        self.repoint(part, to + (part.pba - run.start));
+                        self.repoint(Mapping { extent: part, ..mapping }, to + (part.pba - run.start));
                     }
                 }
             }
@@ -368,10 +362,10 @@ fn within(extent: Extent, range: &Range<u64>) -> Option<Extent> {
 }
 
 /// Groups mappings, which are sorted by their places, whose blocks overlap.
-fn groups(mappings: &[Packed]) -> Vec<Group> {
+fn groups(mappings: &[Listed]) -> Vec<Group> {
     // As many as the list has at most, so that it takes no more memory than was set aside.
     let mut groups: Vec<Group> = Vec::with_capacity(mappings.len());
-    for (i, extent) in mappings.iter().map(|packed| packed.extent()).enumerate() {
+    for (i, extent) in mappings.iter().map(|listed| listed.mapping().extent).enumerate() {
         let start = |group: &Group| place(&mappings[group.first as usize]);
         match groups.last_mut() {
             Some(group) if extent.pba < start(group) + u64::from(group.blocks) => {

@@ -191,6 +191,7 @@ impl Volume {
     ) -> Result<bool, BioError> {
         loop {
             self.erasing.idle().await;
+            self.give_back_all().await;
             if self.segments.borrow().free() > self.kept_for(growth, taker) {
                 return Ok(true);
             }

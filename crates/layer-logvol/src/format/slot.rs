@@ -71,11 +71,11 @@ pub struct Slot {
     pub seq: u64,
     /// Record `seq` will be at one of these places, unless a new segment is opened for it.
     pub heads: Heads,
-    /// Page of the map's root.
+    /// Page of the root of the index of the map's nodes.
     pub root: PageNo,
-    /// Levels of the map above its leaves.
+    /// Levels of the index above its lowest.
     pub height: u8,
-    /// Extents of the map.
+    /// Extents of all leaves of the map.
     pub mappings: u64,
     /// Logical blocks that are mapped.
     pub blocks: u64,
@@ -127,7 +127,7 @@ fn log2(bytes: u32) -> u8 {
 
 impl Superblock for Slot {
     const MAGIC: [u8; 8] = esker_layer_kit::media::VOLUME;
-    const VERSION: u16 = 3;
+    const VERSION: u16 = 4;
     const KNOWN: Features = Features::NONE;
     /// A segment that was begun under a newer checkpoint has its generation. Without one, only pages were used anew.
     const DETECTS_STALE: bool = true;

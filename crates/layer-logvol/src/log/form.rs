@@ -140,7 +140,7 @@ impl Volume {
         if taker == ReserveClass::Writers && self.is_cleaner_behind() {
             return Err(Obstacle::Cleaner);
         }
-        if first.growth > 0 && self.outgrows(&log) {
+        if self.outgrows(&log, first) {
             return Err(Obstacle::NoRoom);
         }
         let home = self.home(&mut log, who, at, taker).ok_or(Obstacle::NoRoom)?;
