@@ -241,20 +241,22 @@ impl Volume {
         let extents = |ranges: Vec<Range<u64>>| {
             ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>()
         };
-        let leaf = self.geometry.fanout().leaf as u64;
-        let nodes = records.iter().map(|record| match *record {
-            Record::Clone { src, dst, len } => {
-                (2 * extents(copied(src, dst, len))).div_ceil(leaf) + map.copied_for(&(dst..dst + len))
+        let (mut copies, mut paths) = (0, 0);
+        for record in records {
+            match *record {
+                Record::Clone { src, dst, len } | Record::Move { src, dst, len } => {
+                    copies += extents(copied(src, dst, len));
+                    paths += map.copied_for(&(dst..dst + len));
+                    if let Record::Move { .. } = record {
+                        paths += map.copied_for(&(src..src + len));
+                    }
+                }
+                Record::Write { lba, len, .. } => paths += map.copied_for(&(lba..lba + u64::from(len))),
+                Record::Delete { lba, len } => paths += map.copied_for(&(lba..lba + len)),
+                Record::Apart { .. } => {}
             }
-            Record::Move { src, dst, len } => {
-                let ends = map.copied_for(&(dst..dst + len)) + map.copied_for(&(src..src + len));
-                (2 * extents(copied(src, dst, len))).div_ceil(leaf) + ends
-            }
-            Record::Write { lba, len, .. } => map.copied_for(&(lba..lba + u64::from(len))),
-            Record::Delete { lba, len } => map.copied_for(&(lba..lba + len)),
-            Record::Apart { .. } => 0,
-        });
-        nodes.sum()
+        }
+        (2 * copies).div_ceil(self.geometry.fanout().leaf as u64) + paths
     }
 
     /// Whether the first item, with what waits beside it, could make the map larger than the space that a checkpoint

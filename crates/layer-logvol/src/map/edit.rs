@@ -359,25 +359,44 @@ impl Map {
         }
     }
 
-    /// Mends a node that was changed in place and may be too full now, for all trees that share it: half of it goes to
-    /// its parent if it has one, and if not, it becomes the parent of both halves.
-    pub(super) fn relieve(&mut self, id: NodeId, each: Each<'_>) {
-        if self.len(id) <= self.max(id) {
-            return;
+    /// Mends a node that was changed in place, for all trees that share it. If it is too full, half of it goes to its
+    /// parent if it has only one, and if not, it becomes the parent of both halves. If it is small, it joins a
+    /// neighbour under the same parent.
+    pub(super) fn mend_in_place(&mut self, id: NodeId, each: Each<'_>) {
+        let (len, max) = (self.len(id), self.max(id));
+        let place = self.place_in_parent(id);
+        if len > max {
+            match place {
+                Some((parent, i)) => {
+                    let right = self.cut(id, len / 2, parent, each);
+                    self.children(parent).insert(i + 1, right);
+                    self.mend_in_place(parent, each);
+                }
+                None => self.halve(id, each),
+            }
+        } else if len < max / 4
+            && let Some((parent, i)) = place
+        {
+            let siblings = self.len(parent);
+            self.join(parent, i, max, each);
+            if self.len(parent) < siblings {
+                self.mend_in_place(parent, each);
+            }
         }
-        let at = self.middle(id, false);
+        self.take_only_child(id, each);
+    }
+
+    /// The node that names another one, and where, if there is only one and it is known.
+    fn place_in_parent(&self, id: NodeId) -> Option<(NodeId, usize)> {
         let parent = self.table.parent(id);
-        let is_only_child = |parent: NodeId| {
-            let children = self.table.nodes.find(parent).map_or(&[][..], |node| node.children());
-            children.iter().any(|child| child.node == id)
-        };
-        if self.table.refs(id) == 1 && is_only_child(parent) {
-            let right = self.cut(id, at, parent, each);
-            let children = self.children(parent);
-            let place = children.iter().position(|child| child.node == id).expect("it was looked for");
-            children.insert(place + 1, right);
-            return self.relieve(parent, each);
-        }
+        let children = self.table.nodes.find(parent)?.children();
+        let at = children.iter().position(|child| child.node == id)?;
+        (self.table.refs(id) == 1).then_some((parent, at))
+    }
+
+    /// A node that is too full becomes the parent of both halves.
+    fn halve(&mut self, id: NodeId, each: Each<'_>) {
+        let at = self.len(id) / 2;
         let (first, right) = self.table.get_mut(id).split_off(at);
         let left = std::mem::replace(self.table.get_mut(id), Node::Inner(Vec::new()));
         let start = match &left {
@@ -387,7 +406,20 @@ impl Map {
         };
         let left = self.add_moved(left, id, each);
         let right = self.add_moved(right, id, each);
-        let halves = vec![Child { first: start, node: left }, Child { first, node: right }];
-        *self.children(id) = halves;
+        *self.children(id) = vec![Child { first: start, node: left }, Child { first, node: right }];
+    }
+
+    /// A node with one child takes the child's place.
+    fn take_only_child(&mut self, id: NodeId, each: Each<'_>) {
+        let Some([only]) = self.table.nodes.find(id).map(|node| node.children()) else { return };
+        let only = only.node;
+        if self.table.refs(only) > 1 {
+            return;
+        }
+        let node = (*self.table.remove(only).expect("a child exists")).clone();
+        node.refers_to().into_iter().for_each(|child| self.table.set_parent(child, id));
+        let extents: Vec<Extent> = node.leaf().map_or_else(Vec::new, |leaf| leaf.extents().collect());
+        *self.table.get_mut(id) = node;
+        Map::tell_moved(id, &extents, each);
     }
 }

@@ -170,7 +170,10 @@ impl Map {
         let pieces = self.still_there(leaf, extent);
         for piece in &pieces {
             let to = Extent { lba: piece.lba & (TRACT - 1), pba: new + (piece.lba - extent.lba), len: piece.len };
-            self.replace(leaf, to, each);
+            self.splice(leaf, to.range(), Some(to.pba), each);
+        }
+        if !pieces.is_empty() {
+            self.mend_in_place(leaf, each);
         }
         pieces.iter().map(|piece| u64::from(piece.len)).sum()
     }
@@ -185,18 +188,6 @@ impl Map {
         let parts = until.filter_map(|found| found.clip(&range));
         let is_same = |part: &Extent| part.pba == extent.pba + (part.lba - at);
         parts.filter(is_same).map(|part| Extent { lba: extent.lba + (part.lba - at), ..part }).collect()
-    }
-
-    /// Replaces what a leaf has, in place.
-    fn replace(&mut self, id: NodeId, extent: Extent, each: Each<'_>) {
-        // An earlier piece may have made two leaves of it.
-        let id = self.leaf_below(id, extent.lba);
-        self.splice(id, extent.range(), Some(extent.pba), each);
-        self.relieve(id, each);
-    }
-
-    fn leaf_below(&self, id: NodeId, lba: u64) -> NodeId {
-        self.view().leaf(id, lba).0
     }
 
     /// Tells that a leaf refers to extents.
