@@ -29,6 +29,7 @@ mod anvil_gc_steady;
 mod anvil_recovery;
 mod anvil_scanner_threads;
 mod anvil_snapshot;
+mod anvil_snapshot_large;
 mod artc;
 mod artc_cache;
 mod artc_compile;
@@ -255,6 +256,9 @@ pub const ALL: &[Experiment] = &[
         .about("What a replay costs beside its calls, and how far paced calls drift")
         .after("the issue of replay: at most 2 times a plain loop, at most 0.1 % drift at 50,000 calls a second")
         .beside(&["strace"]),
+    Experiment::real("anvil-snapshot-large", anvil_snapshot_large::run)
+        .about("1,000 snapshots of a large volume that was written at random, with the collector at work: time, stalls, memory, rates")
+        .after("the project's own bars: 5 ms for a snapshot or a roll back, stalls of 10 ms, 64 KiB for each, 0.95 of the rate before"),
     Experiment::real("anvil-snapshot", anvil_snapshot::run)
         .about("Random 4 KiB writes after snapshots: against none, copy-on-write, qcow2 and the bare file")
         .after("ANViL, figure 3.5: up to 7 times LVM; issue 6 of this project: at least 0.95 of the rate before, 5 times copy-on-write of \

@@ -10,6 +10,7 @@ mod part;
 mod ranges;
 mod recovery;
 mod resize;
+mod shared;
 mod shortage;
 mod space;
 

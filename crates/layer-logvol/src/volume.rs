@@ -218,7 +218,7 @@ impl Volume {
 
     /// Points what a leaf still has of a mapping at a new place, as [`Map::repoint`]: only in memory. Gives the blocks.
     pub(crate) fn repoint_mapping(&self, mapping: Mapping, to: u64) -> u64 {
-        self.map.borrow_mut().repoint(mapping.leaf, mapping.extent, to, &mut |change| self.count(change))
+        self.map.borrow_mut().repoint(mapping, to, &mut |change| self.count(change))
     }
 
     /// What a range of logical blocks maps to. Physical blocks are tokens: equal ones hold the same bytes now, and they

@@ -232,7 +232,7 @@ impl Volume {
         for mapping in mappings.iter().map(Listed::mapping) {
             breather.step().await;
             let Some(extent) = within(mapping.extent, part) else { continue };
-            for piece in self.map.borrow().still_there(mapping.leaf, extent) {
+            for piece in self.map.borrow().still_there(&Mapping { extent, ..mapping }) {
                 let from = (piece.pba - part.start) as usize;
                 for block in &mut is_live[from..from + piece.len as usize] {
                     missing -= usize::from(!std::mem::replace(block, true));

@@ -113,14 +113,23 @@ fn repoint(map: &mut Map, model: &mut Model, (lba, len, new): (u64, u64, u64), e
     let Some(extent) = node.extents().find(|e| split(e.lba).1 <= at && at < split(e.end()).1) else { return };
     let len = len.min(extent.end() - (first_of(node.home) + at));
     let part = Extent { lba: first_of(node.home) + at, pba: extent.pba + (at - split(extent.lba).1), len: len as u32 };
-    for tract in 0..u32::try_from(TRACTS).unwrap() + 2 {
-        let root = map.root(tract);
-        if !root.is_none() && map.view().leaf(root, at).0 == leaf {
-            model.extend((first_of(tract) + at..).zip(new..).take(len as usize));
+    let part = Mapping { leaf, extent: part };
+    let home = map.root(node.home);
+    let mut expected = Vec::new();
+    for tract in (0..u32::try_from(TRACTS).unwrap() + 2).filter(|tract| !map.root(*tract).is_none()) {
+        for i in 0..len {
+            let here = map.view().leaf(map.root(tract), at + i).0;
+            let is_at_home = !home.is_none() && here == map.view().leaf(home, at + i).0;
+            let block = first_of(tract) + at + i;
+            if (here == leaf || is_at_home) && model.get(&block) == Some(&(part.extent.pba + i)) {
+                expected.push((block, new + i));
+            }
         }
     }
-    assert_eq!(map.repoint(leaf, part, new, each), len);
-    assert_eq!(map.repoint(leaf, Extent { pba: part.pba + 7, ..part }, new, each), 0, "it is not there");
+    model.extend(expected);
+    assert!(map.repoint(part, new, each) >= len);
+    let elsewhere = Mapping { extent: Extent { pba: part.extent.pba + 7, ..part.extent }, ..part };
+    assert_eq!(map.repoint(elsewhere, new, each), 0, "it is not there");
 }
 
 fn content(extents: impl Iterator<Item = Extent>) -> Model {
@@ -347,7 +356,7 @@ fn a_shared_leaf_that_overflows_becomes_a_low_tree() {
     } {
         // One block at a time, and each to another place than its neighbours.
         let extent = Extent { len: 1, ..part.extent };
-        moved += map.repoint(part.leaf, extent, 100_000 + 2 * part.extent.pba, &mut |_| {});
+        moved += map.repoint(Mapping { extent, ..part }, 100_000 + 2 * part.extent.pba, &mut |_| {});
         if moved == 6_000 {
             break;
         }
@@ -384,4 +393,53 @@ fn a_random_mapping_takes_at_most_24_bytes() {
     let map = random(300_000);
     let per = map.memory() as f64 / map.mappings() as f64;
     assert!((16.0..=24.0).contains(&per), "{per:.1} bytes for each of {} mappings", map.mappings());
+}
+
+/// A map of nodes with these numbers, as if they had been read.
+fn map_of(nodes: Vec<(u32, Node)>) -> Result<Map, TreeError> {
+    let at = |(id, node)| (NodeId(id), PageNo(u64::from(id) + 100), node);
+    Map::restored(TINY, nodes.into_iter().map(at).collect(), vec![vec![PageNo(99)]])
+}
+
+fn leaf_of(lba: u64, len: u32) -> Node {
+    Node::Leaf(Leaf { home: 0, entries: vec![Packed::of(Extent { lba, pba: 7, len })] })
+}
+
+fn inner_of(children: &[(u32, u32)]) -> Node {
+    Node::Inner(children.iter().map(|(first, node)| Child { first: *first, node: NodeId(*node) }).collect())
+}
+
+fn roots_of(number: u32, roots: [u32; 2]) -> Node {
+    Node::Roots(number, roots.map(NodeId).to_vec())
+}
+
+#[test]
+fn nodes_that_no_esker_writes_are_refused() {
+    let refuses = |nodes: Vec<(u32, Node)>, node: u32, what: &str| {
+        let error = map_of(nodes).err().unwrap_or_else(|| panic!("taken, though {what}"));
+        assert!(error.node == NodeId(node) && error.what.contains(what), "{error} instead of {what}");
+    };
+    let two = map_of(vec![(1, roots_of(0, [2, 2])), (2, leaf_of(5, 3))]).unwrap();
+    assert_eq!((two.blocks(), two.mappings(), two.table.refs(NodeId(2))), (6, 1, 2));
+    refuses(vec![(1, roots_of(0, [2, 0]))], 2, "missing");
+    refuses(vec![(1, roots_of(1 << 20, [0, 0]))], 1, "do not exist");
+    refuses(vec![(1, Node::Roots(0, vec![NodeId(2)])), (2, leaf_of(5, 3))], 1, "do not exist");
+    refuses(vec![(1, roots_of(0, [3, 0])), (2, roots_of(0, [3, 0])), (3, leaf_of(5, 3))], 2, "another node has");
+    refuses(vec![(1, roots_of(0, [1, 0]))], 1, "no root of them");
+    refuses(vec![(1, roots_of(0, [2, 0])), (2, inner_of(&[(0, 3), (9, 2)])), (3, leaf_of(5, 3))], 2, "below itself");
+    refuses(vec![(1, roots_of(0, [2, 0])), (2, inner_of(&[(0, 3), (7, 3)])), (3, leaf_of(5, 3))], 2, "out of bounds");
+    refuses(vec![(1, roots_of(0, [2, 0])), (2, Node::Leaf(Leaf::default()))], 2, "or none");
+    let deep = (2..90).map(|id| (id, inner_of(&[(0, id + 1)]))).chain([(90, leaf_of(5, 3)), (1, roots_of(0, [2, 0]))]);
+    refuses(deep.collect(), 67, "too deep");
+}
+
+#[test]
+fn nodes_that_no_root_reaches_are_dropped() {
+    let nodes = vec![(1, roots_of(0, [2, 0])), (2, leaf_of(5, 3)), (3, inner_of(&[(0, 2), (4, 4)])), (4, leaf_of(9, 9))];
+    let mut map = map_of(nodes).unwrap();
+    assert_eq!((map.nodes(), map.mappings(), map.table.refs(NodeId(2))), (2, 1, 1));
+    assert_eq!(map.references().map(|extent| extent.len).sum::<u32>(), 3);
+    let mut stale = map.take_stale();
+    stale.sort();
+    assert_eq!(stale, [103, 104].map(PageNo), "their pages are free with the next checkpoint");
 }

@@ -1,10 +1,11 @@
 //! Whole tracts: their roots, and what is done to them without a look at what they hold.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::node::{Node, NodeId};
-use super::{Change, Each, Extent, Map, TRACT, first_of, per, split};
+use super::{Change, Each, Extent, Map, Mapping, TRACT, first_of, per, split};
 
 /// Extents of a source that are looked at together.
 const PIECES: usize = 256;
@@ -163,35 +164,75 @@ impl Map {
         nodes
     }
 
-    /// Points those blocks of a mapping that its leaf still has where they were at `new` and its successors, for all
-    /// trees that share the leaf; other ones stay as they are. A compare-and-swap, because nothing can happen in
-    /// between. Gives the blocks.
-    pub fn repoint(&mut self, leaf: NodeId, extent: Extent, new: u64, each: Each<'_>) -> u64 {
-        let pieces = self.still_there(leaf, extent);
-        for piece in &pieces {
-            let to = Extent { lba: piece.lba & (TRACT - 1), pba: new + (piece.lba - extent.lba), len: piece.len };
+    /// Points those blocks of a mapping that are still where they were at `new` and its successors; other ones stay as
+    /// they are. All trees that share the leaf see it. A compare-and-swap, because nothing can happen in between. Gives
+    /// the blocks.
+    ///
+    /// Leaves are split and joined, and writers take copies of them. So the tree for which the leaf was made is changed
+    /// where it has the same blocks in the same place, too: then copies go on sharing them.
+    pub fn repoint(&mut self, mapping: Mapping, new: u64, each: Each<'_>) -> u64 {
+        let (mut blocks, mut changed) = (0, BTreeSet::new());
+        for (leaf, piece) in self.found(&mapping) {
+            let to = Extent { pba: new + (piece.pba - mapping.extent.pba), ..piece };
             self.splice(leaf, to.range(), Some(to.pba), each);
+            blocks += u64::from(to.len);
+            changed.insert(leaf);
         }
-        if !pieces.is_empty() {
-            self.mend_in_place(leaf, each);
+        for leaf in changed {
+            // A leaf that was mended may have taken the place of the next one.
+            if self.table.leaf(leaf).is_some() {
+                self.mend_in_place(leaf, each);
+            }
         }
-        pieces.iter().map(|piece| u64::from(piece.len)).sum()
+        blocks
     }
 
-    /// Parts of a mapping that its leaf still has where they were.
-    pub fn still_there(&self, leaf: NodeId, extent: Extent) -> Vec<Extent> {
-        let Some(node) = self.table.leaf(leaf) else { return Vec::new() };
-        let at = extent.lba & (TRACT - 1);
-        let range = at..at + u64::from(extent.len);
-        let from = node.entries.partition_point(|entry| entry.extent().end() <= range.start);
-        let until = node.entries[from..].iter().map(|entry| entry.extent()).take_while(|e| e.lba < range.end);
-        let parts = until.filter_map(|found| found.clip(&range));
-        let is_same = |part: &Extent| part.pba == extent.pba + (part.lba - at);
-        parts.filter(is_same).map(|part| Extent { lba: extent.lba + (part.lba - at), ..part }).collect()
+    /// Parts of a mapping that are still where they were.
+    pub fn still_there(&self, mapping: &Mapping) -> Vec<Extent> {
+        let place = |(_, part): (NodeId, Extent)| {
+            let lba = mapping.extent.lba + (part.pba - mapping.extent.pba);
+            Extent { lba, ..part }
+        };
+        self.found(mapping).into_iter().map(place).collect()
+    }
+
+    /// Leaves that have parts of a mapping where they were, and these parts as blocks of a tract.
+    fn found(&self, mapping: &Mapping) -> Vec<(NodeId, Extent)> {
+        let (tract, at) = split(mapping.extent.lba);
+        let range = at..at + u64::from(mapping.extent.len);
+        let is_same = |part: &Extent| part.pba == mapping.extent.pba + (part.lba - at);
+        let mut leaves = Vec::new();
+        // What was a leaf may have become an inner node.
+        for top in [mapping.leaf, self.root(tract)] {
+            if self.table.nodes.find(top).is_some_and(|node| !matches!(**node, Node::Roots(..))) {
+                self.leaves_below(top, &range, &mut leaves);
+            }
+        }
+        leaves.sort_unstable();
+        leaves.dedup();
+        let parts_of = |id: NodeId| {
+            let entries = &self.table.leaf(id).expect("it was found").entries;
+            let from = entries.partition_point(|entry| entry.extent().end() <= range.start);
+            let until = entries[from..].iter().map(|entry| entry.extent()).take_while(|e| e.lba < range.end);
+            until.filter_map(|extent| extent.clip(&range)).filter(is_same).map(move |part| (id, part))
+        };
+        leaves.into_iter().flat_map(parts_of).collect()
+    }
+
+    /// Leaves of a tree that may have something in a range.
+    fn leaves_below(&self, id: NodeId, range: &Range<u64>, leaves: &mut Vec<NodeId>) {
+        let children = self.table.get(id).children();
+        if children.is_empty() {
+            return leaves.push(id);
+        }
+        let first = super::node::responsible(children, range.start);
+        let within = children[first..].iter().enumerate();
+        let within = within.take_while(|(i, child)| *i == 0 || u64::from(child.first) < range.end);
+        within.for_each(|(_, child)| self.leaves_below(child.node, range, leaves));
     }
 
     /// Tells that a leaf refers to extents.
     pub(super) fn tell_added(leaf: NodeId, extents: &[Extent], each: Each<'_>) {
-        extents.iter().for_each(|extent| each(Change::Added(super::Mapping { leaf, extent: *extent })));
+        extents.iter().for_each(|extent| each(Change::Added(Mapping { leaf, extent: *extent })));
     }
 }
