@@ -97,7 +97,8 @@ impl Bench<'_, '_> {
         let medium = (self.written as f64 / LIVE) as u64 / (8 * MIB) * (8 * MIB);
         scratch::zero_file(&file, medium)?;
         let (path, bytes) = (file.display(), self.bytes);
-        let text = format!("a = file path={path} direct=true; vm = thin {PARAMS} ports=\"vol={bytes},beside={bytes}\" on a");
+        let text =
+            format!("a = file path={path} direct=true; vm = thin {PARAMS} ports=\"vol={bytes},beside={bytes}\" on a");
         let stack = rig::stack(&self.reactor.rt(), &rig::spec(&text))?;
         let port = |name| stack.device(name).expect("the experiment's own name");
         let (vol, beside) = (port("vm.vol"), port("vm.beside"));

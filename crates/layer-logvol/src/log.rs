@@ -238,21 +238,20 @@ impl Volume {
                 false => map.copied_by(src, dst, len),
             }
         };
-        let extents = |ranges: Vec<Range<u64>>| {
-            ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>()
-        };
+        let extents =
+            |ranges: Vec<Range<u64>>| ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>();
         let (mut copies, mut paths) = (0, 0);
         for record in records {
             match *record {
                 Record::Clone { src, dst, len } | Record::Move { src, dst, len } => {
                     copies += extents(copied(src, dst, len));
-                    paths += map.copied_for(&(dst..dst + len));
+                    paths += map.copied_to_clear(&(dst..dst + len));
                     if let Record::Move { .. } = record {
-                        paths += map.copied_for(&(src..src + len));
+                        paths += map.copied_to_clear(&(src..src + len));
                     }
                 }
                 Record::Write { lba, len, .. } => paths += map.copied_for(&(lba..lba + u64::from(len))),
-                Record::Delete { lba, len } => paths += map.copied_for(&(lba..lba + len)),
+                Record::Delete { lba, len } => paths += map.copied_to_clear(&(lba..lba + len)),
                 Record::Apart { .. } => {}
             }
         }

@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use node::{Child, Leaf, Node, Packed};
 pub use node::NodeId;
+pub(crate) use node::{Child, Leaf, Node, Packed};
 pub(crate) use restore::TreeError;
 use table::{Nodes, Table};
 use written::Index;
@@ -300,11 +300,15 @@ impl Snapshot {
         leaves.flat_map(|(leaf, node)| node.extents().map(move |extent| Mapping { leaf, extent }))
     }
 
-    /// Where a piece ends that begins with number `from`: behind the leaf with which it has `extents` extents or more;
-    /// and how many it has.
+    /// Where a piece ends that begins with number `from`: behind the leaf with which it has `extents` extents or more,
+    /// or behind a few thousand numbers; and how many extents it has.
     pub fn piece(&self, from: u64, extents: u64) -> (u64, u64) {
+        const NUMBERS: u64 = 4096;
         let mut sum = 0;
         for (id, node) in self.nodes.from(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if u64::from(id.0) >= from + NUMBERS {
+                return (u64::from(id.0), sum);
+            }
             sum += node.leaf().map_or(0, |leaf| leaf.entries.len() as u64);
             if sum >= extents {
                 return (u64::from(id.0) + 1, sum);

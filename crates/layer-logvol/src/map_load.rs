@@ -112,12 +112,7 @@ impl Loader<'_> {
     }
 
     /// Reads pages, in the order of `wanted`.
-    async fn read(
-        &self,
-        slot: &Slot,
-        wanted: &[PageNo],
-        pages: &mut BTreeSet<PageNo>,
-    ) -> Result<Vec<Page>, MapError> {
+    async fn read(&self, slot: &Slot, wanted: &[PageNo], pages: &mut BTreeSet<PageNo>) -> Result<Vec<Page>, MapError> {
         let g = slot.geometry;
         for page in wanted {
             if g.segment_of_page(*page).is_none() || !pages.insert(*page) {

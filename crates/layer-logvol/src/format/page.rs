@@ -1,7 +1,7 @@
 //! Pages of the map: each holds one node, or a part of the index that says where nodes are.
 
 use super::{checksum, get, get_u16, get_u32, put};
-use crate::map::{Child, Extent, Leaf, LOGICAL_BLOCKS, Node, NodeId, Packed, TRACT, TRACT_BITS, written::Content};
+use crate::map::{Child, Extent, LOGICAL_BLOCKS, Leaf, Node, NodeId, Packed, TRACT, TRACT_BITS, written::Content};
 use crate::number::PageNo;
 
 /// Bytes of a page's head.

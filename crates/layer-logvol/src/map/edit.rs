@@ -180,13 +180,7 @@ impl Map {
     }
 
     /// Replaces what a leaf has in `part`: whether that was at its end, and by how many blocks it has more.
-    pub(super) fn splice(
-        &mut self,
-        id: NodeId,
-        part: Range<u64>,
-        place: Option<u64>,
-        each: Each<'_>,
-    ) -> (bool, i64) {
+    pub(super) fn splice(&mut self, id: NodeId, part: Range<u64>, place: Option<u64>, each: Each<'_>) -> (bool, i64) {
         let Node::Leaf(leaf) = self.table.get_mut(id) else { unreachable!("a leaf") };
         let new = place.map(|pba| Extent {
             lba: part.start,
@@ -364,9 +358,8 @@ impl Map {
     /// neighbour under the same parent.
     pub(super) fn mend_in_place(&mut self, id: NodeId, each: Each<'_>) {
         let (len, max) = (self.len(id), self.max(id));
-        let place = self.place_in_parent(id);
         if len > max {
-            match place {
+            match self.place_in_parent(id) {
                 Some((parent, i)) => {
                     let right = self.cut(id, len / 2, parent, each);
                     self.children(parent).insert(i + 1, right);
@@ -375,7 +368,7 @@ impl Map {
                 None => self.halve(id, each),
             }
         } else if len < max / 4
-            && let Some((parent, i)) = place
+            && let Some((parent, i)) = self.place_in_parent(id)
         {
             let siblings = self.len(parent);
             self.join(parent, i, max, each);

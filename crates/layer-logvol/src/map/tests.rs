@@ -435,7 +435,8 @@ fn nodes_that_no_esker_writes_are_refused() {
 
 #[test]
 fn nodes_that_no_root_reaches_are_dropped() {
-    let nodes = vec![(1, roots_of(0, [2, 0])), (2, leaf_of(5, 3)), (3, inner_of(&[(0, 2), (4, 4)])), (4, leaf_of(9, 9))];
+    let nodes =
+        vec![(1, roots_of(0, [2, 0])), (2, leaf_of(5, 3)), (3, inner_of(&[(0, 2), (4, 4)])), (4, leaf_of(9, 9))];
     let mut map = map_of(nodes).unwrap();
     assert_eq!((map.nodes(), map.mappings(), map.table.refs(NodeId(2))), (2, 1, 1));
     assert_eq!(map.references().map(|extent| extent.len).sum::<u32>(), 3);

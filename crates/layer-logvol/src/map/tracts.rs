@@ -137,9 +137,14 @@ impl Map {
         self.is_void(first..first + range.start) && self.is_void(first + range.end..first + TRACT)
     }
 
-    /// Nodes that a change of a range may copy because other trees share them: the paths to both of its ends, unless
-    /// these tracts are cleared as a whole.
+    /// Nodes that a change of a range may copy because other trees share them: the paths to both of its ends.
     pub(crate) fn copied_for(&self, range: &Range<u64>) -> u64 {
+        let last = (range.end - range.start > 1).then(|| range.end - 1);
+        [range.start].into_iter().chain(last).map(|lba| self.shared_path(lba)).sum()
+    }
+
+    /// The same for a range that is unmapped or cloned to: nothing is copied of a tract that goes as a whole.
+    pub(crate) fn copied_to_clear(&self, range: &Range<u64>) -> u64 {
         let path = |lba: u64| {
             let (tract, _) = split(lba);
             let first = first_of(tract);

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::node::Node;
 use super::Map;
+use super::node::Node;
 use crate::number::PageNo;
 
 /// The pages of the index, each level from its lowest page on; none for pages that are not on the medium as they are.
@@ -44,7 +44,8 @@ impl Index {
         let sizes = sizes(numbers, fanout);
         let mut all = Vec::with_capacity(sizes.len());
         for (level, size) in sizes.iter().enumerate() {
-            let is_new = |at: &usize| self.0.get(level).and_then(|pages| pages.get(*at)).is_none_or(|page| page.is_none());
+            let is_new =
+                |at: &usize| self.0.get(level).and_then(|pages| pages.get(*at)).is_none_or(|page| page.is_none());
             let last = self.0.get(level).map_or(0, Vec::len).saturating_sub(1);
             below.extend((last..*size).filter(is_new));
             let above = below.iter().map(|at| at / fanout).collect();

@@ -163,7 +163,7 @@ fn a_segment_that_was_seen_in_part_is_not_chosen() {
         while open == last {
             open = write().await;
         }
-        for _ in 0..12 {
+        for _ in 0..13 {
             assert_eq!(write().await, open);
         }
         let ended = bench.start(true);
