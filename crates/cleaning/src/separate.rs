@@ -19,6 +19,8 @@ impl Class {
     pub const NEW_SHORT: Class = Class(0);
     /// Other new blocks.
     pub const NEW_LONG: Class = Class(1);
+    /// The classes of new blocks.
+    pub const NEW: [Class; 2] = [Class::NEW_SHORT, Class::NEW_LONG];
     /// Blocks that outlived a segment of [`Class::NEW_SHORT`].
     pub const MOVED_ONCE: Class = Class(2);
     /// Moved blocks younger than four lifespans.
@@ -35,7 +37,12 @@ impl Class {
         (usize::from(number) < Class::COUNT).then_some(Class(number))
     }
 
-    /// 0 to [`Class::COUNT`] - 1.
+    /// Whether it is one of [`Class::NEW`].
+    pub fn is_new(self) -> bool {
+        Class::NEW.contains(&self)
+    }
+
+    /// 0 to [`Class::COUNT`] - 1; the classes of new blocks come first.
     pub fn index(self) -> usize {
         self.0.into()
     }

@@ -2,25 +2,24 @@
 //! of 128 MiB, and many snapshots of it.
 //!
 //! One and two scanners run on this machine's CPUs. What more would bring is **simulated**: the same code shares the
-//! same map out in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: nine
-//! tenths of the mappings are in a thousandth of the populated space. *Static* is a split of the space into equal
-//! parts, once and for all.
+//! same map out in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: the last
+//! twentieth of the leaves has nine tenths of the mappings. *Static* is a split of the leaves into equal parts, once and
+//! for all.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use esker_base::Stream;
 use esker_layer_logvol::collect::sweep::{Sharing, Visit, sweep};
-use esker_layer_logvol::map::{Extent, Fanout, Map, Snapshot};
+use esker_layer_logvol::map::{Extent, Fanout, Map, Mapping, Snapshot, TRACT};
 use esker_rt::Rt;
 use esker_rt::sim::{Sim, SimConfig};
 
 use esker_lab_kit::{Figure, Lab, LabError, timing::medians_of};
 
 /// That of pages of 4 KiB.
-const FANOUT: Fanout = Fanout { leaf: 169, inner: 254 };
+const FANOUT: Fanout = Fanout { leaf: 169, inner: 508, roots: 512, index: 508 };
 /// Extents of the segment: 128 MiB in pieces of 32 KiB, as in the source.
 const EXTENTS: u64 = 4096;
 const ROUNDS: u32 = 7;
@@ -32,7 +31,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let (alone, both) = (real(lab, &map, 1)?, real(lab, &map, 2)?);
         Ok([alone, alone / both])
     })?;
-    let skewed = skewed(lab.seed, map.mappings());
+    let skewed = skewed(map.mappings());
     let even = |map: &Snapshot, scanners: usize| efficiency(map, Sharing::even(map, scanners));
     Ok(vec![
         Figure::alone("speedup_2", speedup, "ratio"),
@@ -59,22 +58,21 @@ fn cloned(snapshots: u64) -> Snapshot {
     map.snapshot()
 }
 
-/// As many mappings, nine tenths of them in a thousandth of the space.
-fn skewed(seed: u64, mappings: u64) -> Snapshot {
+/// As many mappings: a tenth of them each in a leaf of its own, the rest in full ones.
+fn skewed(mappings: u64) -> Snapshot {
     let mut map = Map::new(FANOUT);
-    let mut rng = Stream::named(seed, "skewed");
+    // There are 2^20 tracts.
+    let alone = (mappings / 10).min(900_000);
     for i in 0..mappings {
-        let lba = if i % 10 == 0 { rng.below(1 << 46) } else { rng.below(1 << 36) };
-        map.map(Extent { lba, pba: 2 * (i % (1 << 30)), len: 1 }, &mut |_| {});
+        let lba = if i < alone { (i + 1) * TRACT } else { 2 * i };
+        map.map(Extent { lba, pba: 3 * (i % (1 << 30)), len: 1 }, &mut |_| {});
     }
     map.snapshot()
 }
 
-/// Equal parts of the populated space, kept to.
+/// Equal parts, kept to.
 fn parts(map: &Snapshot, scanners: usize) -> Sharing {
-    let last = map.from(map.at_fraction(1.0)).last().map_or(1, |extent| extent.end());
-    let cut = |i: usize| if i == scanners { u64::MAX } else { last / scanners as u64 * i as u64 };
-    Sharing { ranges: (0..scanners).map(|i| cut(i)..cut(i + 1)).collect(), is_dynamic: false }
+    Sharing { is_dynamic: false, ..Sharing::even(map, scanners) }
 }
 
 /// Marks live blocks in a bitmap, as the collector's passes do, and counts mappings.
@@ -82,7 +80,7 @@ fn visit() -> Visit<u64> {
     let bits: Arc<Vec<AtomicU64>> = Arc::new((0..1 << 20).map(|_| AtomicU64::new(0)).collect());
     Arc::new(move |snapshot: &Snapshot, range: Range<u64>| {
         let mut mappings = 0;
-        for extent in snapshot.from(range.start).take_while(|extent| extent.lba < range.end) {
+        for Mapping { extent, .. } in snapshot.leaves(range) {
             mappings += 1;
             let word = (extent.pba / 64) as usize % bits.len();
             let mask = (u64::MAX >> (64 - extent.len.min(64))) << (extent.pba % 64);

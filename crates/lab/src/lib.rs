@@ -23,11 +23,13 @@ mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
 mod anvil_clone_vs_cp;
+mod anvil_gc_hotcold;
 mod anvil_gc_scaling;
 mod anvil_gc_steady;
 mod anvil_recovery;
 mod anvil_scanner_threads;
 mod anvil_snapshot;
+mod anvil_snapshot_large;
 mod artc;
 mod artc_cache;
 mod artc_compile;
@@ -206,6 +208,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("anvil-gc-scaling", anvil_gc_scaling::run)
         .about("Time to clean everything against the amount of live data: the slope of both logarithms")
         .after("ANViL, figure 3.9 (roughly linear from 128 MiB to 128 GiB); issue 6 of this project: slope 0.9 to 1.1"),
+    Experiment::simulated("anvil-gc-hotcold", anvil_gc_hotcold::run)
+        .about("Write amplification of the served volume with hot and cold data, against the floor, greedy and random victims")
+        .after("ANViL, acceptance item 43; SepBIT; the project's own bars"),
     Experiment::real("anvil-scanner-threads", anvil_scanner_threads::run)
         .about("Mappings scanned per second with 1 and 2 scanners; efficiency with 12 and 64 in virtual time")
         .after("ANViL, figure 3.10 (near-linear up to 12 threads); issue 6 of this project: 2 scanners 1.8 times as fast as 1, 0.9 of \
@@ -251,6 +256,9 @@ pub const ALL: &[Experiment] = &[
         .about("What a replay costs beside its calls, and how far paced calls drift")
         .after("the issue of replay: at most 2 times a plain loop, at most 0.1 % drift at 50,000 calls a second")
         .beside(&["strace"]),
+    Experiment::real("anvil-snapshot-large", anvil_snapshot_large::run)
+        .about("1,000 snapshots of a large volume that was written at random, with the collector at work: time, stalls, memory, rates")
+        .after("the project's own bars: 5 ms for a snapshot or a roll back, stalls of 10 ms, 64 KiB for each, 0.95 of the rate before"),
     Experiment::real("anvil-snapshot", anvil_snapshot::run)
         .about("Random 4 KiB writes after snapshots: against none, copy-on-write, qcow2 and the bare file")
         .after("ANViL, figure 3.5: up to 7 times LVM; issue 6 of this project: at least 0.95 of the rate before, 5 times copy-on-write of \

@@ -1,4 +1,5 @@
-//! Checkpoints: the nodes of the map that have changed are written to free pages, then a slot that names the new root.
+//! Checkpoints: the nodes of the map that have changed and the index of all nodes are written to free pages, then a slot
+//! that names the root of the index. What dead nodes refer to is given back before, so that all of it becomes free.
 //!
 //! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
 //! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds
@@ -6,13 +7,12 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use esker_block::{BioError, Buf, LayerHandle, WorkPermit, flight};
 use esker_layer_kit::Then;
 
-use crate::format::{Page, PageId, Position, Slot, slots_of};
-use crate::map::Node;
+use crate::format::{Heads, Page, PageId, Slot, slots_of};
+use crate::map::written::Content;
 use crate::number::{PageNo, SegmentNo};
 use crate::segments::State;
 use crate::shortage::is_short;
@@ -30,12 +30,12 @@ const PAGE_COST: Nanos = Nanos(1_500);
 /// What is to be written, as it was at one moment.
 struct CheckpointPlan {
     seq: u64,
-    position: Position,
+    heads: Heads,
     root: PageNo,
     height: u8,
     mappings: u64,
     blocks: u64,
-    pages: Vec<(PageNo, Arc<Node>)>,
+    pages: Vec<(PageNo, Content)>,
     /// Free once this is durable.
     stale: Vec<PageNo>,
     dead: Vec<SegmentNo>,
@@ -46,7 +46,7 @@ struct CheckpointPlan {
 /// What a checkpoint that found no space has left to the next one.
 #[derive(Default)]
 pub(crate) struct Unwritten {
-    pages: Vec<(PageNo, Arc<Node>)>,
+    pages: Vec<(PageNo, Content)>,
     stale: Vec<PageNo>,
 }
 
@@ -84,6 +84,7 @@ impl Volume {
     pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
         let checkpoint = async {
             self.latch.check()?;
+            self.give_back_all().await;
             let plan = self.plan()?;
             self.carry_out_or_keep(store, plan).await
         };
@@ -92,13 +93,13 @@ impl Volume {
         result
     }
 
-    /// Gives all dirty nodes their pages. From here on the map changes without harm to the plan: nodes are copied.
+    /// Gives everything that has changed its pages. From here on the map changes without harm to the plan: nodes are copied.
     fn plan(&self) -> Result<CheckpointPlan, BioError> {
         let mut log = self.log.borrow_mut();
         let mut map = self.map.borrow_mut();
         let mut segments = self.segments.borrow_mut();
         let mut pages = self.pages.borrow_mut();
-        let needed = map.dirty_nodes() as u64;
+        let needed = map.outdated_pages();
         while pages.free() < needed {
             let Some(segment) = segments.take(State::Map, 0) else {
                 return Err(self.no_space());
@@ -110,20 +111,21 @@ impl Volume {
             return Err(self.no_space());
         }
         if mends {
-            self.leave_head(&mut log, &mut segments);
+            self.leave_heads(&mut log, &mut segments);
         }
-        let (seq, position) = log.installed();
+        let (seq, heads) = log.installed();
         log.since_checkpoint = 0;
         let written = map.write_out(&mut || pages.take().expect("counted above"));
         let left = self.shortage.unwritten.take();
         let stale = [left.stale, map.take_stale()].concat();
+        let (root, height) = map.index_root();
         let superseded: BTreeSet<PageNo> = stale.iter().copied().collect();
         let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
         Ok(CheckpointPlan {
             seq,
-            position,
-            root: map.root_page(),
-            height: map.height(),
+            heads,
+            root,
+            height,
             mappings: map.mappings(),
             blocks: map.blocks(),
             pages,
@@ -160,7 +162,7 @@ impl Volume {
             generation,
             epoch: self.epoch,
             seq: plan.seq,
-            position: plan.position,
+            heads: plan.heads,
             root: plan.root,
             height: plan.height,
             mappings: plan.mappings,
@@ -186,12 +188,12 @@ impl Volume {
     async fn write_pages(
         &self,
         store: &DeviceStore,
-        pages: &[(PageNo, Arc<Node>)],
+        pages: &[(PageNo, Content)],
         generation: u64,
     ) -> Result<(), BioError> {
         let size = self.geometry.page as usize;
         let most = (self.config.transfer_max as usize / size).clamp(1, PAGES_PER_PART);
-        let mut sorted: Vec<(PageNo, Arc<Node>)> = pages.to_vec();
+        let mut sorted: Vec<(PageNo, Content)> = pages.to_vec();
         sorted.sort_by_key(|(page, _)| *page);
         let mut result = Ok(());
         // Parts of one round are encoded by workers side by side, and written side by side.
@@ -217,13 +219,13 @@ impl Volume {
         result
     }
 
-    async fn encode_pages(&self, part: Vec<(PageNo, Arc<Node>)>, generation: u64) -> Vec<u8> {
+    async fn encode_pages(&self, part: Vec<(PageNo, Content)>, generation: u64) -> Vec<u8> {
         let (size, volume) = (self.geometry.page as usize, self.identity as u32);
         let cost = PAGE_COST * part.len() as u64;
         let work = move || {
             let mut bytes = vec![0; part.len() * size];
-            for ((page, node), out) in part.iter().zip(bytes.chunks_exact_mut(size)) {
-                page_of(node).encode(PageId { volume, page: *page, generation }, out);
+            for ((page, content), out) in part.iter().zip(bytes.chunks_exact_mut(size)) {
+                Page::of(content).encode(PageId { volume, page: *page, generation }, out);
             }
             bytes
         };
@@ -232,7 +234,7 @@ impl Volume {
 
     /// The checkpoint is durable: what only the one before it needed is free.
     fn free(&self, stale: Vec<PageNo>, dead: Vec<SegmentNo>) {
-        let spare = self.map.borrow().nodes();
+        let spare = self.map.borrow().pages();
         let mut gone = {
             let mut pages = self.pages.borrow_mut();
             stale.into_iter().for_each(|page| pages.give(page));
@@ -240,6 +242,7 @@ impl Volume {
         };
         let mut segments = self.segments.borrow_mut();
         gone.extend(dead.into_iter().filter(|segment| segments.is_unread(*segment)));
+        self.learn_lifespan(gone.iter().map(|segment| segments.get(*segment)));
         add(&self.counts.segments_freed, gone.len() as u64);
         gone.into_iter().for_each(|segment| segments.free_now(segment));
         self.erasures.wake();
@@ -256,14 +259,4 @@ fn runs(pages: &[PageNo], most: usize) -> Vec<(usize, usize)> {
         }
     }
     runs
-}
-
-fn page_of(node: &Node) -> Page {
-    match node {
-        Node::Leaf(entries) => Page::Leaf(entries.iter().map(|entry| entry.extent()).collect()),
-        Node::Inner(children) => {
-            let level = 1 + children[0].node.height();
-            Page::Inner(level, children.iter().map(|child| (child.first, child.page)).collect())
-        }
-    }
 }

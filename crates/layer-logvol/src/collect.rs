@@ -15,11 +15,12 @@
 //! *forwarding*.
 //!
 //! Reading order: [`sweep`] (walking a map on workers), `look` (what a pass notes), `victim` (what is known of a
-//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `clean`, `pace` (how fast), `room` (what
-//! happens when), [`settings`].
+//! segment that is to be cleaned), `pass`, `copies` (where moved blocks go), `held` (what only snapshots hold),
+//! `clean`, `pace` (how fast), `room` (what happens when), [`settings`].
 
 mod clean;
 mod copies;
+mod held;
 mod look;
 mod pace;
 mod pass;
@@ -35,14 +36,16 @@ use esker_base::Stream;
 use esker_cleaning::{Policy, Separator};
 use esker_layer_kit::{Background, Turn};
 
-use crate::map::{Extent, Packed};
+use crate::format::Record;
+use crate::map::{Extent, Mapping};
 use crate::number::SegmentNo;
 use crate::volume::Volume;
 use copies::Copies;
+use held::HeldParts;
 use pace::Pace;
 pub(crate) use room::{clean_on, scan_on};
 pub use settings::{Separation, Settings, SettingsError};
-use victim::Victim;
+use victim::{Listed, Victim};
 
 /// A pass that found nothing worth cleaning.
 #[derive(Clone, Copy)]
@@ -61,6 +64,7 @@ struct State {
     ready: VecDeque<SegmentNo>,
     copies: Copies,
     separator: Separator,
+    held: HeldParts,
     /// Segments in which something could not be read: they stay as they are until the volume is opened anew.
     unreadable: BTreeSet<SegmentNo>,
     /// Where the next pass begins to count, if it cannot count all segments.
@@ -111,6 +115,7 @@ impl Collector {
             ready: VecDeque::new(),
             copies: Copies::default(),
             separator: Separator::new(),
+            held: HeldParts::default(),
             unreadable: BTreeSet::new(),
             rotation: SegmentNo::default(),
             counted_in_vain: 0,
@@ -134,8 +139,18 @@ impl Collector {
 
     /// A mapping into a watched segment was added: the cleaner must hear of it. That one goes need not be told, because
     /// the cleaner looks at the map before it copies, and again when it points mappings at the copy.
-    pub(crate) fn note(&self, extent: Extent, segment: SegmentNo) {
-        self.state.borrow_mut().arrive(segment, extent, self.settings.memory);
+    pub(crate) fn note(&self, mapping: Mapping, segment: SegmentNo) {
+        self.state.borrow_mut().arrive(segment, mapping, self.settings.memory);
+    }
+
+    /// A record has changed the map at these places.
+    pub(crate) fn note_record(&self, record: &Record, added: &[Extent]) {
+        let held = &mut self.state.borrow_mut().held;
+        match *record {
+            Record::Write { lba, .. } => held.written(lba),
+            Record::Clone { .. } | Record::Move { .. } => added.iter().for_each(|extent| held.cloned(*extent)),
+            Record::Delete { .. } | Record::Apart { .. } => {}
+        }
     }
 
     /// There may be something to do.
@@ -151,11 +166,11 @@ impl Collector {
 
 impl State {
     /// Lists a mapping into a segment that is to be cleaned, if lists may take that much memory.
-    fn arrive(&mut self, segment: SegmentNo, extent: Extent, memory: u64) {
+    fn arrive(&mut self, segment: SegmentNo, mapping: Mapping, memory: u64) {
         let spare = memory.saturating_sub(self.memory);
         if let Some(victim) = self.victims.get_mut(&segment) {
             let before = victim.bytes();
-            victim.arrive(extent, spare);
+            victim.arrive(mapping, spare);
             self.memory = self.memory + victim.bytes() - before;
             self.memory_peak = self.memory_peak.max(self.memory);
         }
@@ -163,7 +178,7 @@ impl State {
 
     /// For the cleaner, which has dropped what it was given before: mappings that were listed since; none if there is
     /// no list.
-    fn take_mappings(&mut self, segment: SegmentNo) -> Option<Vec<Packed>> {
+    fn take_mappings(&mut self, segment: SegmentNo) -> Option<Vec<Listed>> {
         let victim = self.victims.get_mut(&segment)?;
         let before = victim.bytes();
         let taken = victim.take();

@@ -12,10 +12,10 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, records_per};
-pub use head::{CopyHeader, SegmentHeader};
+pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, Runs, records_per};
+pub use head::{CopyHeader, SegmentHeader, number_of};
 pub use page::{PAGE_HEAD, Page, PageError, PageId};
-pub use slot::{Position, SLOT, SLOTS, Slot};
+pub use slot::{HEADS, Heads, Position, SLOT, SLOTS, Slot};
 
 use std::ops::Range;
 
@@ -148,7 +148,9 @@ impl Geometry {
     /// What fits in a page of the map.
     pub fn fanout(&self) -> Fanout {
         let room = self.page as usize - PAGE_HEAD;
-        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY }
+        let roots = 1 << (room / page::ROOT_ENTRY - 1).ilog2();
+        let index = room / page::INDEX_ENTRY;
+        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY, roots, index }
     }
 }
 

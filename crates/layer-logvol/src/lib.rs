@@ -31,6 +31,7 @@ mod part;
 mod read;
 pub mod recover;
 mod remap;
+mod returns;
 pub mod segments;
 mod shortage;
 pub mod space;
@@ -89,14 +90,14 @@ const PARAMS: &[Param] = &[
         "gc_separation",
         ParamType::Choice(&["none", "lifetime"]),
         "lifetime",
-        "Moved blocks that share segments: all (`none`), or those that will probably live equally long (`lifetime`).",
+        "Blocks that share segments: all new and all moved ones (`none`), or those that will probably live equally long (`lifetime`).",
     ),
     Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which garbage collection begins."),
     Param::with_default(
         "gc_bandwidth",
         ParamType::Ratio,
         "0.9",
-        "Share of the device that garbage collection has at 95 % of used space.",
+        "Share of the device that garbage collection has at 99.3 % of used space.",
     ),
     Param::with_default(
         "gc_memory",
@@ -176,6 +177,7 @@ impl Stateful for Served {
             ("scanner", Box::pin(collect::scan_on(volume(), place()))),
             ("cleaner", Box::pin(collect::clean_on(volume(), place()))),
             ("eraser", Box::pin(discard::erase_on(volume(), place()))),
+            ("returner", Box::pin(returns::run(volume(), place()))),
         ]
     }
 

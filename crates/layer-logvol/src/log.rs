@@ -1,24 +1,32 @@
-//! The log: requests gather in batches, batches go to the head segment several at a time, and are taken into the map
+//! The log: requests gather in batches, batches go to the head segments several at a time, and are taken into the map
 //! and answered in the order of their numbers, however they come back.
+//!
+//! There is a head for each class of new data. A batch and most of its data lie in one of them, the rest of its data in
+//! the other. So a batch is one block of records. Data that will die at about the same time shares segments.
 //!
 //! When a batch starts: at once, if none is on its way (a lone writer never waits); else when enough has gathered to
 //! make a second one worth its block of records. So the time for which requests gather is the time that the device
 //! takes, and no clock is needed.
 
+mod form;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 use esker_block::{Below, BioError, Buf, Tag};
-use esker_rt::sync::{Receiver, Sender, oneshot};
+use esker_rt::sync::{Receiver, Sender, join_all, oneshot};
 
-use crate::apply::{Change, apply};
-use crate::format::{Batch, Position, Record, SegmentHeader, records_per};
+use crate::apply::apply;
+use crate::format::{HEADS, Heads, Record, Runs};
+use crate::map::{Change, TRACT};
 use crate::number::SegmentNo;
-use crate::segments::{Stage, State};
+use crate::segments::Stage;
 use crate::shortage::is_short;
 use crate::store::SegmentStore;
 use crate::volume::{ReserveClass, Volume};
+use form::{Formed, Head, Obstacle, Part, Who};
 
 /// Batches on their way at once.
 const FLIGHTS_MAX: usize = 4;
@@ -35,6 +43,8 @@ struct Item {
     growth: u64,
     below: Below,
     tag: Tag,
+    /// The head for its data, by index; none if it has no data.
+    class: Option<usize>,
     answer: Sender<Result<u64, BioError>>,
 }
 
@@ -48,6 +58,15 @@ impl Item {
         if self.only_frees() { ReserveClass::Deleters } else { ReserveClass::Writers }
     }
 
+    /// Its data lies in this run of its batch.
+    fn lie_in(&mut self, number: u8) {
+        for record in &mut self.records {
+            if let Record::Write { run, .. } = record {
+                *run = number;
+            }
+        }
+    }
+
     fn data_blocks(&self) -> u64 {
         self.records.iter().map(Record::data).sum()
     }
@@ -55,12 +74,14 @@ impl Item {
 
 /// A batch on its way.
 struct Flight {
-    /// Where its records begin, and where the next batch would.
-    position: Position,
+    /// Where the heads were before it.
+    heads: Heads,
     seq: u64,
     end: u64,
-    /// First block of its data.
-    pba: u64,
+    /// Where its data lies.
+    runs: Runs,
+    /// Segments that it is written to.
+    segments: Vec<SegmentNo>,
     items: Vec<Item>,
     landed: Option<Result<(), BioError>>,
 }
@@ -80,56 +101,28 @@ pub(crate) struct Log {
     is_called: bool,
     /// Number of the next record.
     pub seq: u64,
-    /// Where the next batch goes, if it fits there.
-    pub position: Position,
-    /// Whether `position.segment` is the head.
-    pub is_open: bool,
-    /// Whether the head was one of the segments that are kept for deletes.
-    is_of_reserve: bool,
+    /// The heads, by class of new data.
+    pub heads: [Head; HEADS],
+    /// The head that took the records of the last batch.
+    recent: usize,
     /// Blocks written since the last checkpoint.
     pub since_checkpoint: u64,
 }
 
-/// Why no batch can be formed now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Obstacle {
-    /// Nothing to do, or others must come back first.
-    Wait,
-    /// Writers wait for the cleaner.
-    Cleaner,
-    /// No segment may be taken.
-    NoRoom,
-    /// The log is broken off.
-    BrokenOff,
-}
-
-/// Whose requests a batch may hold. Requests that are under way together have no order, so that requests that give
-/// space back need not wait behind requests that wait for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
-    All,
-    Deleters,
-}
-
-/// A batch that is ready to go.
-struct Formed {
-    number: u64,
-    segment: SegmentNo,
-    block: u64,
-    buf: Buf,
-    below: Below,
-    tag: Tag,
-}
-
 impl Log {
-    /// A log that goes on with record `seq` at a place; block 0 of a segment means that none is open.
-    pub(crate) fn at(seq: u64, position: Position) -> Log {
-        Log { seq, position, is_open: position.block > 0, ..Log::default() }
+    /// A log that goes on with record `seq` at one of these places; block 0 of a segment means that none is open.
+    pub(crate) fn at(seq: u64, heads: Heads) -> Log {
+        Log { seq, heads: heads.map(Head::at), ..Log::default() }
+    }
+
+    /// Where the heads are now.
+    fn positions(&self) -> Heads {
+        self.heads.map(|head| head.position)
     }
 
     /// Where the log begins that is not yet in the map.
-    pub(crate) fn installed(&self) -> (u64, Position) {
-        self.flights.front().map_or((self.seq, self.position), |flight| (flight.seq, flight.position))
+    pub(crate) fn installed(&self) -> (u64, Heads) {
+        self.flights.front().map_or_else(|| (self.seq, self.positions()), |flight| (flight.seq, flight.heads))
     }
 
     /// Whether no batch is on its way.
@@ -160,6 +153,15 @@ impl Log {
         })
     }
 
+    /// Nodes for which an item needs space: deletions do not wait for writers.
+    fn growth_with(&self, item: &Item) -> u64 {
+        match item.growth {
+            0 => 0,
+            own if item.only_frees() => own,
+            _ => self.growth,
+        }
+    }
+
     fn may_start(&self) -> bool {
         let is_worth_it = self.records >= RECORDS_MIN || self.bytes >= BYTES_MIN;
         !self.queue.is_empty() && (self.flights.is_empty() || (self.flights.len() < FLIGHTS_MAX && is_worth_it))
@@ -185,6 +187,7 @@ fn changed(record: &Record) -> [std::ops::Range<u64>; 2] {
         Record::Clone { dst, len, .. } => [dst..dst + len, 0..0],
         Record::Move { src, dst, len } => [src..src + len, dst..dst + len],
         Record::Delete { lba, len } => [lba..lba + len, 0..0],
+        Record::Apart { .. } => [0..0, 0..0],
     }
 }
 
@@ -198,7 +201,7 @@ impl Volume {
         tag: Tag,
     ) -> Receiver<Result<u64, BioError>> {
         let (answer, receiver) = oneshot();
-        let growth = self.growth_of(&records);
+        let (growth, class) = (self.growth_of(&records), self.class_of_new(&records));
         if let Err(error) = self.latch.check() {
             answer.send(Err(error));
             return receiver;
@@ -207,7 +210,7 @@ impl Volume {
         log.records += records.len();
         log.bytes += data.len();
         log.growth += growth;
-        log.queue.push_back(Item { records, data, growth, below: below.clone(), tag, answer });
+        log.queue.push_back(Item { records, data, growth, below: below.clone(), tag, class, answer });
         if log.may_start() && !log.is_called {
             log.is_called = true;
             let volume = self.clone();
@@ -223,23 +226,43 @@ impl Volume {
         receiver
     }
 
-    /// Nodes that clones and moves may add to the map: as many as their extents take, twice, because nodes are split in
-    /// half.
+    /// Nodes that records may add to the map: for extents that are copied as many as these take, twice, because nodes
+    /// are split in half; and the paths to what shares its nodes with others.
     fn growth_of(&self, records: &[Record]) -> u64 {
-        let map = self.map.borrow();
-        let extents = records.iter().map(|record| match *record {
-            Record::Clone { src, len, .. } | Record::Move { src, len, .. } => {
-                2 + map.pieces(src..src + len).count() as u64
+        let (map, log) = (self.map.borrow(), self.log.borrow());
+        let copied = |src: u64, dst: u64, len: u64| {
+            // What is on its way may decide that extents are copied.
+            let ends = [src, dst].map(|start| start + len..(start + len).next_multiple_of(TRACT));
+            match log.touches(&ends) {
+                true => vec![src..src + len],
+                false => map.copied_by(src, dst, len),
             }
-            Record::Write { .. } | Record::Delete { .. } => 0,
-        });
-        (2 * extents.sum::<u64>()).div_ceil(self.geometry.fanout().leaf as u64)
+        };
+        let extents =
+            |ranges: Vec<Range<u64>>| ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>();
+        let (mut copies, mut paths) = (0, 0);
+        for record in records {
+            match *record {
+                Record::Clone { src, dst, len } | Record::Move { src, dst, len } => {
+                    copies += extents(copied(src, dst, len));
+                    paths += map.copied_to_clear(&(dst..dst + len));
+                    if let Record::Move { .. } = record {
+                        paths += map.copied_to_clear(&(src..src + len));
+                    }
+                }
+                Record::Write { lba, len, .. } => paths += map.copied_for(&(lba..lba + u64::from(len))),
+                Record::Delete { lba, len } => paths += map.copied_to_clear(&(lba..lba + len)),
+                Record::Apart { .. } => {}
+            }
+        }
+        (2 * copies).div_ceil(self.geometry.fanout().leaf as u64) + paths
     }
 
-    /// Whether what waits could make the map larger than the space that a checkpoint has for it: then no checkpoint
-    /// could be made any more, and nothing would become free.
-    fn outgrows(&self, log: &Log) -> bool {
-        log.growth > 0 && self.segments.borrow().free() <= self.kept_for(log.growth, ReserveClass::Writers)
+    /// Whether the first item, with what waits beside it, could make the map larger than the space that a checkpoint
+    /// has for it: then no checkpoint could be made any more, and nothing would become free.
+    fn outgrows(&self, log: &Log, first: &Item) -> bool {
+        let growth = log.growth_with(first);
+        growth > 0 && self.segments.borrow().free() <= self.kept_for(growth, first.taker())
     }
 
     /// Starts as many batches as may start now.
@@ -261,120 +284,15 @@ impl Volume {
         }
     }
 
+    /// Writes all parts of a batch side by side.
     async fn fly(self: Rc<Self>, formed: Formed) {
-        let Formed { number, segment, block, buf, below, tag } = formed;
-        let done = self.store(below).append(segment, block, buf, tag).await;
-        self.landed(number, done.result.map(drop));
-    }
-
-    /// Takes items from the queue into a batch: as many as fit in one block of records, one request below and the
-    /// segment.
-    fn form(self: &Rc<Self>, who: Who) -> Result<Formed, Obstacle> {
-        let mut log = self.log.borrow_mut();
-        if !log.may_start() {
-            return Err(Obstacle::Wait);
-        }
-        if self.shortage.is_broken_off() {
-            return Err(Obstacle::BrokenOff);
-        }
-        let Some(mut at) = log.first(who, 0) else { return Err(Obstacle::Wait) };
-        let first = &log.queue[at];
-        let g = self.geometry;
-        let block = g.block as usize;
-        let head_of = |records: usize| (Batch::head_bytes(records, block) / block) as u64;
-        let needs = |records: usize, data: u64| head_of(records) + data;
-        let (taker, needed) = (first.taker(), needs(first.records.len(), first.data_blocks()));
-        if taker == ReserveClass::Writers && self.is_cleaner_behind() {
-            return Err(Obstacle::Cleaner);
-        }
-        let needs_segment = !log.is_open || log.position.block + needed > g.segment;
-        if first.growth > 0 && self.outgrows(&log) || needs_segment && !self.open_segment(&mut log, taker) {
-            return Err(Obstacle::NoRoom);
-        }
-        let who = if self.is_reserved(&log) { Who::Deleters } else { who };
-        if taker == ReserveClass::Writers && who == Who::Deleters {
-            return Err(Obstacle::NoRoom);
-        }
-        let is_first = log.position.block == 0;
-        let start = log.position.block.max(1);
-        let room = (g.segment - start).min(self.config.batch_blocks);
-        let (mut items, mut records, mut data): (Vec<Item>, usize, u64) = (Vec::new(), 0, 0);
-        while let Some(next) = log.first(who, at) {
-            let item = &log.queue[next];
-            let (more, blocks) = (records + item.records.len(), data + item.data_blocks());
-            let fits = more <= records_per(block) && needs(more, blocks) <= room;
-            if !items.is_empty() && !fits {
-                break;
-            }
-            (records, data) = (more, blocks);
-            items.extend(log.take(next));
-            at = next;
-        }
-        let head_blocks = head_of(records);
-        let segment = log.position.segment;
-        let position = Position { segment, block: start };
-        let (seq, end) = (log.seq, log.seq + records as u64);
-        let pba = g.first_of(segment) + start + head_blocks;
-        let buf = self.encode(&mut items, seq, head_blocks as usize * block, is_first.then(|| self.head_at(&log)));
-        let (below, tag) = (items[0].below.clone(), items[0].tag);
-        log.seq = end;
-        log.position.block = start + head_blocks + data;
-        log.since_checkpoint += head_blocks + data;
-        let number = log.ended + log.flights.len() as u64;
-        log.flights.push_back(Flight { position, seq, end, pba, items, landed: None });
-        self.segments.borrow_mut().begin(segment, end);
-        self.counts.note_batch(records as u64, head_blocks, data);
-        self.owe_cleaning((head_blocks + data) * u64::from(g.block));
-        let block = if is_first { 0 } else { start };
-        Ok(Formed { number, segment, block, buf, below, tag })
-    }
-
-    fn head_at(&self, log: &Log) -> SegmentHeader {
-        SegmentHeader {
-            volume: self.identity,
-            segment: log.position.segment,
-            seq: log.seq,
-            epoch: self.epoch,
-            previous: self.previous.get(),
-            generation: self.generation.get(),
-            durable: self.commits.durable(),
-        }
-    }
-
-    /// The bytes of a batch: the segment's head if it is the first in one, its records, its data.
-    fn encode(&self, items: &mut [Item], seq: u64, head_bytes: usize, head: Option<SegmentHeader>) -> Buf {
-        let records = items.iter().flat_map(|item| item.records.iter().copied()).collect();
-        let batch = Batch { epoch: self.epoch, seq, durable: self.commits.durable(), records };
-        let mut front = Buf::unique(self.pool(), head_bytes);
-        batch.encode(front.bytes_mut().expect("just made unique"));
-        let head = head.map(|head| Buf::from_bytes(self.pool(), &head.encode(&self.geometry)));
-        let data = items.iter_mut().filter(|item| !item.data.is_empty()).map(|item| item.data.share());
-        Buf::chain(head.into_iter().chain([front]).chain(data).collect())
-    }
-
-    /// Moves the head of the log to a free segment. False if none may be taken.
-    fn open_segment(&self, log: &mut Log, taker: ReserveClass) -> bool {
-        let mut segments = self.segments.borrow_mut();
-        if segments.free() <= self.kept_back(taker) {
-            return false;
-        }
-        let Some(segment) = segments.take(State::Open, log.seq) else { return false };
-        if log.is_open {
-            segments.close(log.position.segment);
-            self.previous.set(log.position.segment.number());
-        }
-        log.position = Position { segment, block: 0 };
-        log.is_open = true;
-        // It counted as free until now.
-        log.is_of_reserve = segments.free() < self.kept_back(ReserveClass::Writers);
-        drop(segments);
-        self.note_space();
-        true
-    }
-
-    /// Whether the head of the log is for deletes alone: nothing else was left when one of them opened it, nor is now.
-    fn is_reserved(&self, log: &Log) -> bool {
-        log.is_of_reserve && self.segments.borrow().free() <= self.kept_back(ReserveClass::Writers)
+        let Formed { number, parts, below, tag } = formed;
+        let store = self.store(below);
+        let write = |Part { segment, block, buf }: Part| store.append(segment, block, buf, tag).into_future();
+        // One that failed for good counts before one that found no space.
+        let failed = join_all(parts.into_iter().map(write)).await.into_iter().filter_map(|done| done.result.err());
+        let failed = failed.min_by_key(is_short);
+        self.landed(number, failed.map_or(Ok(()), Err));
     }
 
     /// A batch came back. What is now complete from the front on goes into the map and is answered.
@@ -408,19 +326,33 @@ impl Volume {
 
     /// Takes a batch into the map, all at once for readers, unless it or one before it failed.
     fn end_flight(&self, flight: Flight) {
-        let Flight { position, end, mut pba, items, landed, .. } = flight;
+        let Flight { end, mut runs, segments, items, landed, .. } = flight;
         let result = self.latch.check().and_then(|()| self.in_order(landed.unwrap_or(Ok(()))));
         if result.is_ok() {
             let mut map = self.map.borrow_mut();
             for record in items.iter().flat_map(|item| &item.records) {
-                apply(&mut map, record, pba, &mut |change| self.count(change));
-                pba += record.data();
+                let image = match *record {
+                    Record::Clone { dst, len, .. } | Record::Move { dst, len, .. } => Some(dst..dst + len),
+                    Record::Write { .. } | Record::Delete { .. } | Record::Apart { .. } => None,
+                };
+                let mut added = Vec::new();
+                apply(&mut map, record, runs.next(record), &mut |change| {
+                    if let (Some(image), Change::Added(mapping)) = (&image, change) {
+                        added.extend(mapping.extent.clip(image));
+                    }
+                    self.count(change);
+                });
+                self.collector.note_record(record, &added);
+            }
+            drop(map);
+            if self.give_back_some() {
+                self.returns.wake();
             }
             if !self.config.volatile {
                 self.commits.advance(end);
             }
         }
-        self.segments.borrow_mut().end(position.segment);
+        segments.into_iter().for_each(|segment| self.segments.borrow_mut().end(segment));
         let is_short = result.as_ref().is_err_and(is_short);
         if result.is_ok() {
             self.shortage.relent();
@@ -448,12 +380,13 @@ impl Volume {
         }
     }
 
-    fn count(&self, change: Change) {
+    /// What leaves refer to has changed.
+    pub(crate) fn count(&self, change: Change) {
         let mut segments = self.segments.borrow_mut();
         match change {
-            Change::Added(extent) => {
-                if segments.refer(extent) != Stage::Rest {
-                    self.collector.note(extent, self.geometry.segment_of(extent.pba));
+            Change::Added(mapping) => {
+                if segments.refer(mapping.extent) != Stage::Rest {
+                    self.collector.note(mapping, self.geometry.segment_of(mapping.extent.pba));
                 }
             }
             Change::Removed(extent) => segments.release(extent),
@@ -486,7 +419,7 @@ impl Volume {
         let log = self.log.borrow();
         let Some(first) = log.queue.front() else { return };
         let (below, taker, is_settled) = (first.below.clone(), first.taker(), log.flights.is_empty());
-        let growth = if first.growth > 0 { log.growth } else { 0 };
+        let growth = log.growth_with(first);
         drop(log);
         if !is_settled || self.seeks_room.get() {
             return;

@@ -1,30 +1,44 @@
 //! The forward map: which physical block each logical block is kept in. Many logical blocks may share one.
 //!
-//! A B+tree of extents whose nodes are shared with its snapshots and copied before they are changed. A snapshot
-//! therefore costs one pointer, is `Send + Sync`, and never changes under a scanner, however long that takes; nodes
-//! that no snapshot shares are changed in place. Each node remembers the page that holds it on the medium, so that a
-//! checkpoint writes only what has changed.
+//! The logical space is cut into tracts, and each tract has a B+tree of extents. Nodes have numbers, and trees may share
+//! them: a tract that is cloned as a whole refers to the root of the other one. A node that several trees share is
+//! copied before one of them changes it; the collector changes it in place, for all of them ([`Map::repoint`]).
 //!
-//! Invariants: extents do not overlap and stand in the order of their logical blocks; each lies inside the bounds of
-//! its leaf; neighbours of one leaf that continue each other on both sides are one extent.
+//! The [`table`] of nodes can be copied for the cost of a pointer. Such a [`Snapshot`] is `Send + Sync`, and never
+//! changes under a scanner, however long that takes. A checkpoint writes nodes that have changed, and the pages of the
+//! table that say where they are ([`written`]).
+//!
+//! Invariants: extents of a tree do not overlap and stand in the order of their blocks; each lies inside the bounds of
+//! its leaf, and in one tract; neighbours of one leaf that continue each other on both sides are one extent.
 
 #![deny(clippy::cast_possible_truncation)]
 
 mod edit;
 mod node;
-mod share;
+mod restore;
+mod table;
 #[cfg(test)]
 mod tests;
+mod tracts;
+pub(crate) mod written;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::number::PageNo;
-
-pub(crate) use node::{Child, Node, Packed};
+pub use node::NodeId;
+pub(crate) use node::{Child, Leaf, Node, Packed};
+pub(crate) use restore::TreeError;
+use table::{Nodes, Table};
+use written::Index;
 
 /// Logical blocks of a volume: 48 bits of address.
 pub use esker_layer_thin::LOGICAL_BLOCKS;
+
+/// Blocks of a tract, as a power of two: 1 TiB of blocks of 4 KiB, which is the least room of a thin volume.
+pub const TRACT_BITS: u32 = 28;
+/// Blocks of a tract.
+pub const TRACT: u64 = 1 << TRACT_BITS;
 
 /// Logical blocks `[lba, lba + len)` that lie in physical blocks `[pba, pba + len)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -62,6 +76,28 @@ impl Extent {
     }
 }
 
+/// An extent as a leaf has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// The leaf.
+    pub leaf: NodeId,
+    /// The extent, as it lies in the tract for which the leaf was made.
+    pub extent: Extent,
+}
+
+/// One change of what leaves refer to: for code that counts references or watches segments. A leaf that several trees
+/// share counts once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A leaf refers to these blocks now.
+    Added(Mapping),
+    /// A leaf referred to these blocks and no longer does.
+    Removed(Extent),
+}
+
+/// Takes changes.
+pub type Each<'a> = &'a mut dyn FnMut(Change);
+
 /// How many entries a node has at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fanout {
@@ -69,89 +105,126 @@ pub struct Fanout {
     pub leaf: usize,
     /// Children of an inner node (at least 4).
     pub inner: usize,
+    /// Roots of a node of roots: a power of two.
+    pub roots: usize,
+    /// Pages of a page of the index (at least 2).
+    pub index: usize,
 }
 
 /// The map at one moment. Cheap to clone, and to be sent to other threads.
 #[derive(Clone)]
 pub struct Snapshot {
-    root: Arc<Node>,
+    nodes: Nodes,
+    /// Nodes of roots, by the number of their first tract over how many they have.
+    roots: Arc<BTreeMap<u32, NodeId>>,
+    fanout: Fanout,
     mappings: u64,
     blocks: u64,
 }
 
 /// The map.
 pub struct Map {
-    tree: Snapshot,
+    table: Table,
+    roots: Arc<BTreeMap<u32, NodeId>>,
     fanout: Fanout,
-    nodes: u64,
-    /// The root's page, none if it has changed since it was written.
-    root_page: PageNo,
-    /// Pages whose nodes have changed or gone since they were last taken.
-    stale: Vec<PageNo>,
+    /// Blocks that are mapped in each tract that has any.
+    filled: BTreeMap<u32, u64>,
+    /// Extents of all leaves.
+    mappings: u64,
+    /// Logical blocks that are mapped.
+    blocks: u64,
+    index: Index,
 }
 
-impl Snapshot {
-    /// Extents.
-    pub fn mappings(&self) -> u64 {
-        self.mappings
+/// A map or a snapshot of it, for reads.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    nodes: &'a Nodes,
+    roots: &'a BTreeMap<u32, NodeId>,
+    per: u32,
+}
+
+/// The tract of a logical block, and the block in it.
+fn split(lba: u64) -> (u32, u64) {
+    (u32::try_from(lba >> TRACT_BITS).unwrap_or(u32::MAX), lba & (TRACT - 1))
+}
+
+/// The first logical block of a tract.
+fn first_of(tract: u32) -> u64 {
+    u64::from(tract) << TRACT_BITS
+}
+
+impl<'a> View<'a> {
+    /// The root of a tract; none if nothing is mapped there.
+    fn root(self, tract: u32) -> NodeId {
+        let Some(roots) = self.roots.get(&(tract / self.per)) else { return NodeId::NONE };
+        match self.nodes.get(*roots) {
+            Node::Roots(_, roots) => roots[(tract % self.per) as usize],
+            Node::Leaf(_) | Node::Inner(_) => unreachable!("the directory has nodes of roots"),
+        }
     }
 
-    /// Logical blocks that are mapped.
-    pub fn blocks(&self) -> u64 {
-        self.blocks
+    /// The first tract from `from` on in which something is mapped, and its root.
+    fn next_tract(self, from: u32) -> Option<(u32, NodeId)> {
+        let roots = self.roots.range(from / self.per..).flat_map(move |(number, id)| {
+            let Node::Roots(_, roots) = self.nodes.get(*id) else { unreachable!("the directory has nodes of roots") };
+            let tracts = number * self.per..;
+            tracts.zip(roots.iter().copied())
+        });
+        roots.skip_while(|(tract, _)| *tract < from).find(|(_, root)| !root.is_none())
     }
 
-    /// The first extent that ends behind `lba`.
-    pub fn next(&self, lba: u64) -> Option<Extent> {
-        self.from(lba).next()
+    /// The leaf of a tree that is responsible for a block, and where the next one begins.
+    fn leaf(self, root: NodeId, lba: u64) -> (NodeId, &'a Leaf, u64) {
+        let (mut id, mut end) = (root, TRACT);
+        loop {
+            match self.nodes.get(id) {
+                Node::Leaf(leaf) => return (id, leaf, end),
+                Node::Inner(children) => {
+                    let i = node::responsible(children, lba);
+                    end = children.get(i + 1).map_or(end, |next| u64::from(next.first));
+                    id = children[i].node;
+                }
+                Node::Roots(..) => unreachable!("trees have no nodes of roots"),
+            }
+        }
     }
 
     /// All extents that end behind `lba`, in order.
-    pub fn from(&self, lba: u64) -> Extents<'_> {
-        let (leaf, end) = self.leaf(lba);
-        let at = leaf.partition_point(|entry| entry.extent().end() <= lba);
-        Extents { tree: self, leaf, at, end }
-    }
-
-    /// What `range` maps to: its extents, cut at its borders.
-    pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
-        let within = range.clone();
-        let until = self.from(range.start).take_while(move |extent| extent.lba < range.end);
-        until.filter_map(move |extent| extent.clip(&within))
-    }
-
-    /// Extents that the first leaf has, as a hint of how many others have: at least 1.
-    pub fn leaf_extents(&self) -> u64 {
-        self.leaf(0).0.len().max(1) as u64
-    }
-
-    /// Bytes of memory that the nodes take, those shared with other snapshots included.
-    pub fn memory(&self) -> u64 {
-        self.root.memory()
-    }
-
-    /// The leaf that is responsible for `lba`, and where the next one begins.
-    fn leaf(&self, lba: u64) -> (&[Packed], u64) {
-        let (mut node, mut end) = (&self.root, u64::MAX);
-        loop {
-            match &**node {
-                Node::Leaf(entries) => return (entries, end),
-                Node::Inner(children) => {
-                    let i = node::responsible(children, lba);
-                    end = children.get(i + 1).map_or(end, |next| next.first);
-                    node = &children[i].node;
-                }
-            }
-        }
+    fn from(self, lba: u64) -> Extents<'a> {
+        let mut extents = Extents { view: self, tract: 0, root: NodeId::NONE, entries: &[], at: 0, end: TRACT };
+        extents.seek(split(lba));
+        extents
     }
 }
 
 /// Extents in order. See [`Snapshot::from`].
 pub struct Extents<'a> {
-    tree: &'a Snapshot,
-    leaf: &'a [Packed],
+    view: View<'a>,
+    tract: u32,
+    root: NodeId,
+    entries: &'a [Packed],
     at: usize,
+    /// Where the next leaf of the tract begins.
     end: u64,
+}
+
+impl Extents<'_> {
+    /// Goes on with what ends behind a block of a tract.
+    fn seek(&mut self, (tract, lba): (u32, u64)) {
+        let Some((found, root)) = self.view.next_tract(tract) else {
+            (self.entries, self.at, self.root) = (&[], 0, NodeId::NONE);
+            return;
+        };
+        (self.tract, self.root) = (found, root);
+        self.open(if found == tract { lba } else { 0 });
+    }
+
+    fn open(&mut self, lba: u64) {
+        let (_, leaf, end) = self.view.leaf(self.root, lba);
+        (self.entries, self.end) = (&leaf.entries, end);
+        self.at = leaf.entries.partition_point(|entry| entry.extent().end() <= lba);
+    }
 }
 
 impl Iterator for Extents<'_> {
@@ -159,131 +232,160 @@ impl Iterator for Extents<'_> {
 
     fn next(&mut self) -> Option<Extent> {
         loop {
-            if let Some(entry) = self.leaf.get(self.at) {
+            if let Some(entry) = self.entries.get(self.at) {
                 self.at += 1;
-                return Some(entry.extent());
+                let extent = entry.extent();
+                return Some(Extent { lba: first_of(self.tract) + extent.lba, ..extent });
             }
-            if self.end == u64::MAX {
+            if self.root.is_none() {
                 return None;
             }
-            (self.leaf, self.end) = self.tree.leaf(self.end);
-            self.at = 0;
+            match self.end {
+                TRACT => self.seek((self.tract + 1, 0)),
+                end => self.open(end),
+            }
         }
     }
 }
 
-impl std::ops::Deref for Map {
-    type Target = Snapshot;
+/// What maps and snapshots tell alike.
+macro_rules! reads {
+    () => {
+        /// Extents of all leaves; those of a leaf that several trees share count once.
+        pub fn mappings(&self) -> u64 {
+            self.mappings
+        }
 
-    fn deref(&self) -> &Snapshot {
-        &self.tree
+        /// Logical blocks that are mapped.
+        pub fn blocks(&self) -> u64 {
+            self.blocks
+        }
+
+        /// The first extent that ends behind `lba`.
+        pub fn next(&self, lba: u64) -> Option<Extent> {
+            self.from(lba).next()
+        }
+
+        /// All extents that end behind `lba`, in order.
+        pub fn from(&self, lba: u64) -> Extents<'_> {
+            self.view().from(lba)
+        }
+
+        /// What `range` maps to: its extents, cut at its borders.
+        pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
+            let within = range.clone();
+            let until = self.from(range.start).take_while(move |extent| extent.lba < range.end);
+            until.filter_map(move |extent| extent.clip(&within))
+        }
+    };
+}
+
+impl Snapshot {
+    reads!();
+
+    fn view(&self) -> View<'_> {
+        View { nodes: &self.nodes, roots: &self.roots, per: per(self.fanout) }
+    }
+
+    /// One more than the largest number of a node.
+    pub fn end(&self) -> u64 {
+        self.nodes.end() as u64
+    }
+
+    /// What the leaves with these numbers refer to, each leaf once.
+    pub fn leaves(&self, ids: Range<u64>) -> impl Iterator<Item = Mapping> {
+        let from = usize::try_from(ids.start).unwrap_or(usize::MAX);
+        let nodes = self.nodes.from(from).take_while(move |(id, _)| u64::from(id.0) < ids.end);
+        let leaves = nodes.filter_map(|(id, node)| Some((id, node.leaf()?)));
+        leaves.flat_map(|(leaf, node)| node.extents().map(move |extent| Mapping { leaf, extent }))
+    }
+
+    /// Where a piece ends that begins with number `from`: behind the leaf with which it has `extents` extents or more,
+    /// or behind a few thousand numbers; and how many extents it has.
+    pub fn piece(&self, from: u64, extents: u64) -> (u64, u64) {
+        const NUMBERS: u64 = 4096;
+        let mut sum = 0;
+        for (id, node) in self.nodes.from(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if u64::from(id.0) >= from + NUMBERS {
+                return (u64::from(id.0), sum);
+            }
+            sum += node.leaf().map_or(0, |leaf| leaf.entries.len() as u64);
+            if sum >= extents {
+                return (u64::from(id.0) + 1, sum);
+            }
+        }
+        (self.end(), sum)
     }
 }
 
+fn per(fanout: Fanout) -> u32 {
+    u32::try_from(fanout.roots).expect("roots of a page")
+}
+
 impl Map {
+    reads!();
+
     /// Nothing is mapped.
     pub fn new(fanout: Fanout) -> Map {
-        Map::restored(fanout, Arc::new(Node::Leaf(Vec::new())), PageNo::NONE)
+        Map {
+            table: Table::default(),
+            roots: Arc::default(),
+            fanout,
+            filled: BTreeMap::new(),
+            mappings: 0,
+            blocks: 0,
+            index: Index::default(),
+        }
     }
 
-    /// A map from nodes that were read, and the page of their root.
-    pub(crate) fn restored(fanout: Fanout, root: Arc<Node>, root_page: PageNo) -> Map {
-        let ((mappings, blocks), nodes) = (root.totals(), root.nodes());
-        Map { tree: Snapshot { root, mappings, blocks }, fanout, nodes, root_page, stale: Vec::new() }
+    fn view(&self) -> View<'_> {
+        View { nodes: &self.table.nodes, roots: &self.roots, per: per(self.fanout) }
     }
 
     /// The map as it is now.
     pub fn snapshot(&self) -> Snapshot {
-        self.tree.clone()
+        let (nodes, roots) = (self.table.nodes.clone(), self.roots.clone());
+        Snapshot { nodes, roots, fanout: self.fanout, mappings: self.mappings, blocks: self.blocks }
     }
 
-    /// Maps the extent, whatever was mapped there before; `removed` gets the parts that were.
-    pub fn map(&mut self, extent: Extent, removed: &mut dyn FnMut(Extent)) {
-        debug_assert!(extent.len > 0 && extent.end() <= LOGICAL_BLOCKS, "inside the volume");
-        let (_, leaf_end) = self.tree.leaf(extent.lba);
-        if leaf_end < extent.end() {
-            // Leaves in between go, so that the extent is cut as little as possible.
-            self.unmap(extent.range(), removed);
-        }
-        self.edit(extent.range(), Some(extent.pba), removed);
+    /// Bytes of memory, nodes that only snapshots of the table have not included.
+    pub fn memory(&self) -> u64 {
+        let tract = size_of::<(u32, u64)>() as u64 + 8;
+        self.table.memory() + self.filled.len() as u64 * tract
     }
 
-    /// Unmaps a range; `removed` gets what was mapped there. What is not mapped costs nothing, however large.
-    pub fn unmap(&mut self, range: Range<u64>, removed: &mut dyn FnMut(Extent)) {
-        let mut at = range.start;
-        while at < range.end
-            && let Some(extent) = self.tree.next(at).filter(|extent| extent.lba < range.end)
-        {
-            at = extent.lba.max(at);
-            let (_, leaf_end) = self.tree.leaf(at);
-            let end = leaf_end.min(range.end);
-            self.edit(at..end, None, removed);
-            at = end;
-        }
+    /// Nodes in all, dead ones included.
+    pub fn nodes(&self) -> u64 {
+        self.table.count()
     }
 
-    /// Points those blocks of `range` that lie where `old` and its successors are at `new` and its successors instead.
-    /// It leaves the others alone: a mapping that has changed since the look stays as it is. `moved` gets each part
-    /// with its new place. A compare-and-swap, because nothing can happen in between.
-    pub fn remap_if(&mut self, range: Range<u64>, old: u64, new: u64, moved: &mut dyn FnMut(Extent)) {
-        let start = range.start;
-        let still_there = |piece: &Extent| piece.pba == old + (piece.lba - start);
-        let pieces: Vec<Extent> = self.pieces(range).filter(still_there).collect();
-        for piece in pieces {
-            let to = Extent { pba: new + (piece.lba - start), ..piece };
-            self.map(to, &mut |_| {});
-            moved(to);
-        }
+    /// What all leaves refer to, each leaf once.
+    pub(crate) fn references(&self) -> impl Iterator<Item = Extent> {
+        let leaves = self.table.nodes.from(0).filter_map(|(_, node)| node.leaf());
+        leaves.flat_map(|leaf| leaf.extents())
     }
 
-    /// Nodes that are not on the medium as they are.
-    pub(crate) fn dirty_nodes(&self) -> usize {
-        fn below(node: &Node) -> usize {
-            node.children().iter().filter(|child| child.page.is_none()).map(|child| 1 + below(&child.node)).sum()
-        }
-        if !self.root_page.is_none() { 0 } else { 1 + below(&self.tree.root) }
+    /// Whether only snapshots have a leaf, as far as is known.
+    pub(crate) fn is_left(&self, leaf: NodeId) -> bool {
+        self.table.is_left(leaf)
     }
 
-    /// Nodes in all.
-    pub(crate) fn nodes(&self) -> u64 {
-        self.nodes
+    /// Whether there are dead nodes, for which [`Map::give_back`] is to be called.
+    pub(crate) fn has_dead(&self) -> bool {
+        self.table.has_dead()
     }
 
-    /// Gives every dirty node a page from `page` and lists them with their pages, children before their parents; the
-    /// last one is the root, if anything has changed.
-    pub(crate) fn write_out(&mut self, page: &mut dyn FnMut() -> PageNo) -> Vec<(PageNo, Arc<Node>)> {
-        fn below(node: &mut Arc<Node>, page: &mut dyn FnMut() -> PageNo, out: &mut Vec<(PageNo, Arc<Node>)>) {
-            if node.children().is_empty() {
-                return;
+    /// Gives `most` dead nodes back.
+    pub(crate) fn give_back(&mut self, most: usize, each: Each<'_>) {
+        for _ in 0..most {
+            let Some(id) = self.table.pop_dead() else { return };
+            let node = self.table.remove(id);
+            let node = node.expect("a dead node was not removed");
+            if let Some(leaf) = node.leaf() {
+                self.mappings -= leaf.entries.len() as u64;
+                leaf.extents().for_each(|extent| each(Change::Removed(extent)));
             }
-            let Node::Inner(children) = Arc::make_mut(node) else { return };
-            for child in children.iter_mut().filter(|child| child.page.is_none()) {
-                below(&mut child.node, page, out);
-                child.page = page();
-                out.push((child.page, child.node.clone()));
-            }
+            node.refers_to().into_iter().for_each(|child| self.table.release(child));
         }
-        let mut out = Vec::new();
-        if self.root_page.is_none() {
-            below(&mut self.tree.root, page, &mut out);
-            self.root_page = page();
-            out.push((self.root_page, self.tree.root.clone()));
-        }
-        out
-    }
-
-    /// The root's page; none if it has changed since it was written.
-    pub(crate) fn root_page(&self) -> PageNo {
-        self.root_page
-    }
-
-    /// Levels above the leaves.
-    pub(crate) fn height(&self) -> u8 {
-        self.tree.root.height()
-    }
-
-    /// Pages whose nodes have changed or gone since the last call.
-    pub(crate) fn take_stale(&mut self) -> Vec<PageNo> {
-        std::mem::take(&mut self.stale)
     }
 }

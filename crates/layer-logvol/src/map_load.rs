@@ -1,8 +1,7 @@
-//! Reads the map of a checkpoint: level by level, each in runs of pages that follow each other, decoded by workers.
+//! Reads the map of a checkpoint: the index level by level, then all nodes, each in runs of pages that follow each other,
+//! decoded by workers.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
-use std::sync::Arc;
 
 use esker_base::Nanos;
 use esker_block::{BioError, Buf, flight};
@@ -10,7 +9,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::format::{Geometry, Page, PageError, PageId, Slot};
-use crate::map::{Child, Map, Node, Packed};
+use crate::map::{Map, NodeId, TreeError};
 use crate::number::{PageNo, SegmentNo};
 use crate::store::{DeviceStore, METADATA};
 
@@ -43,16 +42,15 @@ pub enum MapError {
     /// A segment holds pages, and the map refers to it for data.
     #[error("segment {0} holds both pages of the map and data")]
     Mixed(SegmentNo),
+    /// Pages of the index, or nodes, do not fit together.
+    #[error("the index of the map has {0}")]
+    Index(&'static str),
+    /// Nodes do not fit together.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// The pages together are not what the slot says.
     #[error("the map has {0} extents, the superblock says {1}")]
     Count(u64, u64),
-}
-
-/// A page that is to be read, and the logical blocks that are its own.
-#[derive(Clone)]
-struct Wanted {
-    page: PageNo,
-    bounds: Range<u64>,
 }
 
 /// A map as it was read, and the pages that it is in.
@@ -81,73 +79,61 @@ impl Loader<'_> {
     /// # Errors
     /// [`MapError`].
     pub async fn load(&self, slot: &Slot) -> Result<Loaded, MapError> {
-        let mut pages = BTreeSet::new();
-        let mut levels: Vec<Vec<Vec<(u64, PageNo)>>> = Vec::new();
-        let mut wanted = vec![Wanted { page: slot.root, bounds: 0..u64::MAX }];
-        for level in (1..=slot.height).rev() {
-            let read = self.level(slot, level, &wanted, &mut pages).await?;
-            let nodes: Vec<Vec<(u64, PageNo)>> = read
-                .into_iter()
-                .map(|page| match page {
-                    Decoded::Inner(children) => children,
-                    Decoded::Leaf(_) => unreachable!("the level is checked"),
-                })
-                .collect();
-            wanted = nodes.iter().zip(&wanted).flat_map(|(children, parent)| below(children, &parent.bounds)).collect();
-            levels.push(nodes);
+        let (fanout, mut pages) = (slot.geometry.fanout(), BTreeSet::new());
+        let mut levels = vec![vec![slot.root]];
+        for level in (0..=slot.height).rev() {
+            let wanted = levels.last().expect("the root is there");
+            if wanted.iter().any(|page| page.is_none()) {
+                return Err(MapError::Index("a part that is missing"));
+            }
+            let read = self.read(slot, wanted, &mut pages).await?;
+            let mut below = Vec::with_capacity(read.len() * fanout.index);
+            for (at, page) in read.into_iter().enumerate() {
+                match page {
+                    Page::Index(of, part) if of == level && at * fanout.index == below.len() => below.extend(part),
+                    _ => return Err(MapError::Index("a part of another size or level")),
+                }
+            }
+            levels.push(below);
         }
-        let leaves = self.level(slot, 0, &wanted, &mut pages).await?;
-        let mut nodes: Vec<Arc<Node>> = leaves
-            .into_iter()
-            .map(|page| match page {
-                Decoded::Leaf(entries) => Arc::new(Node::Leaf(entries)),
-                Decoded::Inner(_) => unreachable!("the level is checked"),
-            })
-            .collect();
-        for level in levels.into_iter().rev() {
-            let mut below = nodes.into_iter();
-            let parent = |children: Vec<(u64, PageNo)>| {
-                let child = |(first, page)| Child { first, page, node: below.next().expect("one for each child") };
-                Arc::new(Node::Inner(children.into_iter().map(child).collect()))
-            };
-            nodes = level.into_iter().map(parent).collect();
+        let numbered = levels.pop().expect("the lowest level names nodes").into_iter().zip(0..);
+        let (wanted, ids): (Vec<PageNo>, Vec<u32>) = numbered.filter(|(page, _)| !page.is_none()).unzip();
+        let mut nodes = Vec::with_capacity(wanted.len());
+        for ((page, id), read) in wanted.iter().zip(ids).zip(self.read(slot, &wanted, &mut pages).await?) {
+            let node = read.into_node().filter(|_| id > 0);
+            nodes.push((NodeId(id), *page, node.ok_or(MapError::Index("a part where a node should be"))?));
         }
-        let map = Map::restored(slot.geometry.fanout(), nodes.remove(0), slot.root);
+        levels.reverse();
+        let map = Map::restored(fanout, nodes, levels)?;
         match map.mappings() == slot.mappings {
             true => Ok(Loaded { map, pages }),
             false => Err(MapError::Count(map.mappings(), slot.mappings)),
         }
     }
 
-    /// Reads all pages of one level, in the order of `wanted`.
-    async fn level(
-        &self,
-        slot: &Slot,
-        level: u8,
-        wanted: &[Wanted],
-        pages: &mut BTreeSet<PageNo>,
-    ) -> Result<Vec<Decoded>, MapError> {
+    /// Reads pages, in the order of `wanted`.
+    async fn read(&self, slot: &Slot, wanted: &[PageNo], pages: &mut BTreeSet<PageNo>) -> Result<Vec<Page>, MapError> {
         let g = slot.geometry;
-        for Wanted { page, .. } in wanted {
+        for page in wanted {
             if g.segment_of_page(*page).is_none() || !pages.insert(*page) {
                 return Err(MapError::Misplaced(*page));
             }
         }
         let mut order: Vec<u32> = (0..wanted.len() as u32).collect();
-        order.sort_by_key(|i| wanted[*i as usize].page);
+        order.sort_by_key(|i| wanted[*i as usize]);
         let most = (RUN.min(self.transfer_max) / g.page as usize).max(1);
         let runs = runs_of(&order, wanted, most);
-        let mut out: Vec<Option<Decoded>> = wanted.iter().map(|_| None).collect();
+        let mut out: Vec<Option<Page>> = wanted.iter().map(|_| None).collect();
         let steps = runs.iter().map(|run| {
             let buf = Buf::unique(self.pool, run.len() * g.page as usize);
-            self.store.read_at(wanted[run[0] as usize].page.0 * u64::from(g.page), buf, METADATA)
+            self.store.read_at(wanted[run[0] as usize].0 * u64::from(g.page), buf, METADATA)
         });
         let (mut decoding, mut failed) = (Vec::new(), None);
         let mut each = runs.iter();
         flight::windowed(self.rt, WIDTH, steps, |done| {
             let run = each.next().expect("one answer for each");
             match done.result {
-                Ok(_) => decoding.push(self.decode(slot, level, run, wanted, done.buf)),
+                Ok(_) => decoding.push(self.decode(slot, run, wanted, done.buf)),
                 Err(error) => failed = Some(error),
             }
             failed.is_none()
@@ -158,7 +144,7 @@ impl Loader<'_> {
         }
         for (run, decoded) in runs.iter().zip(esker_rt::sync::join_all(decoding).await) {
             for (i, page) in run.iter().zip(decoded) {
-                let number = wanted[*i as usize].page;
+                let number = wanted[*i as usize];
                 let at = number.0 * u64::from(g.page);
                 out[*i as usize] = Some(page.map_err(|error| MapError::Page { page: number, at, error })?);
             }
@@ -170,20 +156,18 @@ impl Loader<'_> {
     fn decode(
         &self,
         slot: &Slot,
-        level: u8,
         run: &[u32],
-        wanted: &[Wanted],
+        wanted: &[PageNo],
         buf: Buf,
-    ) -> impl Future<Output = Vec<Result<Decoded, PageError>>> + use<> {
+    ) -> impl Future<Output = Vec<Result<Page, PageError>>> + use<> {
         let (volume, generation, size) = (slot.volume as u32, slot.generation, slot.geometry.page as usize);
-        let run: Vec<Wanted> = run.iter().map(|i| wanted[*i as usize].clone()).collect();
+        let run: Vec<PageNo> = run.iter().map(|i| wanted[*i as usize]).collect();
         let g = slot.geometry;
         let bytes = buf.to_vec();
         let work = move || {
             let pages = run.into_iter().zip(bytes.chunks_exact(size));
-            let decode = |(Wanted { page, bounds }, bytes): (Wanted, &[u8])| {
-                let id = PageId { volume, page, generation };
-                Page::decode(bytes, id, level, bounds).and_then(|page| Decoded::of(page, &g))
+            let decode = |(page, bytes): (PageNo, &[u8])| {
+                Page::decode(bytes, PageId { volume, page, generation }).and_then(|page| on_medium(page, &g))
             };
             pages.map(decode).collect::<Vec<_>>()
         };
@@ -193,41 +177,23 @@ impl Loader<'_> {
     }
 }
 
-/// A page as the tree needs it.
-enum Decoded {
-    Leaf(Vec<Packed>),
-    Inner(Vec<(u64, PageNo)>),
-}
-
-impl Decoded {
-    fn of(page: Page, g: &Geometry) -> Result<Decoded, PageError> {
-        match page {
-            Page::Inner(_, children) => Ok(Decoded::Inner(children)),
-            Page::Leaf(extents) => {
-                let lies_inside = |pba: u64, len: u32| {
-                    let end = pba + u64::from(len);
-                    end <= g.blocks() && g.segment_of(pba) == g.segment_of(end - 1)
-                };
-                match extents.iter().all(|extent| lies_inside(extent.pba, extent.len)) {
-                    true => Ok(Decoded::Leaf(extents.into_iter().map(Packed::of).collect())),
-                    false => Err(PageError::Misfit("extents that leave their segment")),
-                }
-            }
+/// A page whose extents lie where blocks can.
+fn on_medium(page: Page, g: &Geometry) -> Result<Page, PageError> {
+    let lies_inside = |pba: u64, len: u32| {
+        let end = pba + u64::from(len);
+        end <= g.blocks() && g.segment_of(pba) == g.segment_of(end - 1)
+    };
+    match &page {
+        Page::Leaf(extents) if !extents.iter().all(|extent| lies_inside(extent.pba, extent.len)) => {
+            Err(PageError::Misfit("extents that leave their segment"))
         }
+        _ => Ok(page),
     }
 }
 
-/// The children of an inner node with these logical blocks. The first child has what is before it, too.
-fn below(children: &[(u64, PageNo)], bounds: &Range<u64>) -> Vec<Wanted> {
-    let starts = [bounds.start].into_iter().chain(children.iter().skip(1).map(|child| child.0));
-    let ends = children.iter().skip(1).map(|child| child.0).chain([bounds.end]);
-    let spans = starts.zip(ends).map(|(start, end)| start..end);
-    children.iter().zip(spans).map(|((_, page), bounds)| Wanted { page: *page, bounds }).collect()
-}
-
 /// Cuts pages in their order on the medium into runs that follow each other, `most` long.
-fn runs_of<'a>(order: &'a [u32], wanted: &[Wanted], most: usize) -> Vec<&'a [u32]> {
-    let page = |i: &u32| wanted[*i as usize].page;
+fn runs_of<'a>(order: &'a [u32], wanted: &[PageNo], most: usize) -> Vec<&'a [u32]> {
+    let page = |i: &u32| wanted[*i as usize];
     let chunks = order.chunk_by(|a, b| page(a).next() == page(b));
     chunks.flat_map(|chunk| chunk.chunks(most)).collect()
 }

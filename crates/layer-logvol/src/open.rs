@@ -7,7 +7,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::collect::{Separation, Settings, SettingsError};
-use crate::format::{BATCH_HEAD, Geometry, GeometryError, Position, RECORD, SLOT};
+use crate::format::{BATCH_HEAD, Geometry, GeometryError, Heads, RECORD, SLOT};
 use crate::log::Log;
 use crate::map::{LOGICAL_BLOCKS, Map};
 use crate::pages::Pages;
@@ -192,6 +192,7 @@ impl Volume {
     pub fn close(&self) {
         self.checkpoints.close();
         self.erasures.close();
+        self.returns.close();
         self.collector.tasks.close();
     }
 }
@@ -212,8 +213,7 @@ fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> StartState {
         map: Map::new(geometry.fanout()),
         segments: Segments::new(geometry),
         pages: Pages::new(geometry),
-        log: Log::at(1, Position::default()),
-        previous: 0,
+        log: Log::at(1, Heads::default()),
         replayed: 0,
     }
 }

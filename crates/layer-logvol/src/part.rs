@@ -147,7 +147,7 @@ impl Volume {
     /// Of the whole blocks around a range, which will hold `data`.
     fn write_record(&self, range: ByteRange, data: &Buf) -> Record {
         let blocks = self.blocks(range.start(), range.len());
-        Record::Write { lba: blocks.start, len: (blocks.end - blocks.start) as u32, sum: sum_of(data) }
+        Record::Write { lba: blocks.start, len: (blocks.end - blocks.start) as u32, sum: sum_of(data), run: 0 }
     }
 
     fn delete_record(&self, range: ByteRange) -> Record {

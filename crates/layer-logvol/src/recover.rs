@@ -9,13 +9,17 @@
 //! own, is the first write. So it may be broken off and repeated.
 
 use esker_block::{Below, Bio, BioError, Buf, flight};
+use esker_cleaning::Class;
 use esker_framing::{Epochs, LogCursor, Newest, Next, SuperblockError, newest};
 use esker_layer_kit::media;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::apply::apply;
-use crate::format::{Batch, BatchError, CopyHeader, Position, Record, SLOT, SLOTS, SegmentHeader, Slot, slots_of};
+use crate::format::{
+    Batch, BatchError, CopyHeader, Geometry, HEADS, Heads, Position, Record, Runs, SLOT, SLOTS, SegmentHeader, Slot,
+    slots_of,
+};
 use crate::log::Log;
 use crate::map::Map;
 use crate::map_load::{Loader, MapError};
@@ -99,8 +103,10 @@ pub struct Logged {
     pub batch: Batch,
     /// Where it begins.
     pub position: Position,
-    /// First block of its data.
-    pub pba: u64,
+    /// Where its data lies.
+    pub runs: Runs,
+    /// Where the heads are behind it.
+    pub heads: Heads,
 }
 
 /// Everything that was read: enough to go on, or to tell about it.
@@ -118,7 +124,7 @@ pub struct Recovered {
     /// Batches that were found behind it but do not count: their data never arrived.
     pub dropped: u64,
     /// Where the log goes on.
-    pub end: Position,
+    pub heads: Heads,
     /// Number of the next record.
     pub seq: u64,
 }
@@ -188,11 +194,13 @@ impl Recovery<'_> {
         let kept = walk.judge(&logged).await?;
         let dropped = (logged.len() - kept) as u64;
         logged.truncate(kept);
-        let (seq, end) = logged.last().map_or((slot.seq, slot.position), |last| last.end(&g));
+        let (seq, ends) = logged.last().map_or((slot.seq, slot.heads), |last| (last.seq_behind(), last.heads));
         let mut map = loaded.map;
         for (record, pba) in logged.iter().flat_map(|logged| logged.records()) {
             apply(&mut map, record, pba, &mut |_| {});
         }
+        // References are counted below.
+        map.give_back(usize::MAX, &mut |_| {});
         let mut segments = Segments::new(g);
         let mut pages = Pages::new(g);
         for page in &loaded.pages {
@@ -201,14 +209,15 @@ impl Recovery<'_> {
         for (segment, _) in segments.iter().filter(|(_, segment)| segment.state == State::Map).collect::<Vec<_>>() {
             pages.add(segment, &loaded.pages);
         }
-        claim_log(&mut segments, &map, &heads, &logged, seq, end);
+        claim_log(&mut segments, &map, &heads, &logged, seq, ends);
         copies.iter().for_each(|head| segments.know_copies(head.segment, head.born.min(seq), head.class));
-        let is_log = |segment: SegmentNo, live: u64| live > 0 || (end.block > 0 && end.segment == segment);
+        let is_log =
+            |segment: SegmentNo, live: u64| live > 0 || ends.iter().any(|end| end.block > 0 && end.segment == segment);
         let mixed = segments.iter().find(|(segment, entry)| pages.has(*segment) && is_log(*segment, entry.live));
         if let Some((segment, _)) = mixed {
             return Err(MapError::Mixed(segment).into());
         }
-        Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, end, seq })
+        Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, heads: ends, seq })
     }
 
     /// The heads of all segments of the log, by number, and of those that hold copies.
@@ -245,7 +254,7 @@ fn claim_log(
     heads: &[Option<SegmentHeader>],
     logged: &[Logged],
     seq: u64,
-    end: Position,
+    ends: Heads,
 ) {
     let first = |segment: SegmentNo| heads[segment.index()].map_or(0, |head| head.seq).min(seq);
     let close = |segments: &mut Segments, segment: SegmentNo| {
@@ -253,34 +262,41 @@ fn claim_log(
             segments.claim(segment, State::Closed, first(segment));
         }
     };
-    for extent in map.from(0) {
+    for extent in map.references() {
         segments.refer(extent);
     }
     let referred: Vec<SegmentNo> = segments.iter().filter(|(_, segment)| segment.live > 0).map(|(at, _)| at).collect();
-    let replayed = logged.iter().map(|logged| logged.position.segment);
+    let replayed = logged.iter().flat_map(|logged| logged.heads).filter(|at| at.block > 0).map(|at| at.segment);
     referred.into_iter().chain(replayed).for_each(|segment| close(segments, segment));
-    if end.block > 0 {
+    for end in ends.into_iter().filter(|end| end.block > 0) {
         segments.claim(end.segment, State::Open, first(end.segment));
+    }
+    heads.iter().flatten().for_each(|head| segments.know_log(head.segment, head.class));
+    for (class, end) in Class::NEW.into_iter().zip(ends).filter(|(_, end)| end.block > 0) {
+        segments.know_log(end.segment, class);
+        segments.fill(end.segment, end.block);
     }
     segments.list_free();
 }
 
 impl Logged {
-    /// Number of the next record, and where it would be.
-    fn end(&self, g: &crate::format::Geometry) -> (u64, Position) {
-        let block = self.pba - g.first_of(self.position.segment) + self.batch.data();
-        (self.batch.seq + self.batch.records.len() as u64, Position { block, ..self.position })
+    /// Number of the next record.
+    fn seq_behind(&self) -> u64 {
+        self.batch.seq + self.batch.records.len() as u64
     }
 
     /// The records, each with the first block of its data.
     pub fn records(&self) -> impl Iterator<Item = (&Record, u64)> {
-        let mut pba = self.pba;
-        self.batch.records.iter().map(move |record| {
-            let at = pba;
-            pba += record.data();
-            (record, at)
-        })
+        let mut runs = self.runs.clone();
+        self.batch.records.iter().map(move |record| (record, runs.next(record)))
     }
+}
+
+/// Where a head is behind blocks that lie in one segment; none if they do not.
+fn end_of(pba: u64, len: u64, g: &Geometry) -> Option<Position> {
+    let end = pba.checked_add(len).filter(|end| *end <= g.blocks())?;
+    let (segment, block) = (g.segment_of(pba), pba % g.segment);
+    (block > 0 && g.segment_of(end - 1) == segment).then_some(Position { segment, block: block + len })
 }
 
 /// A walk along the log.
@@ -289,8 +305,8 @@ struct Walk<'a> {
     slot: &'a Slot,
     store: &'a DeviceStore,
     heads: &'a [Option<SegmentHeader>],
-    /// Bytes of a segment from a block on.
-    window: (Position, Vec<u8>),
+    /// Bytes of a segment from a block on, for each head.
+    windows: [(Position, Vec<u8>); HEADS],
 }
 
 impl<'a> Walk<'a> {
@@ -300,38 +316,51 @@ impl<'a> Walk<'a> {
         store: &'a DeviceStore,
         heads: &'a [Option<SegmentHeader>],
     ) -> Walk<'a> {
-        Walk { recovery, slot, store, heads, window: (Position::default(), Vec::new()) }
+        Walk { recovery, slot, store, heads, windows: Default::default() }
     }
 
-    /// All batches from the slot's position on whose records are whole.
+    /// All batches from the slot's positions on whose records are whole.
     async fn all(&mut self) -> Result<Vec<Logged>, RecoverError> {
-        let (mut seq, mut at, mut logged) = (self.slot.seq, self.slot.position, Vec::new());
-        loop {
-            let here = if at.block > 0 { self.batch(at, seq).await? } else { None };
-            let next = match here {
-                Some(next) => Some(next),
-                None => match self.heads.iter().flatten().find(|head| self.begins(head, seq)) {
-                    Some(head) => self.batch(Position { segment: head.segment, block: 1 }, seq).await?,
-                    None => None,
-                },
-            };
-            let Some(next) = next else { return Ok(logged) };
-            (seq, at) = next.end(&self.slot.geometry);
+        let (mut seq, mut heads, mut logged) = (self.slot.seq, self.slot.heads, Vec::new());
+        while let Some(next) = self.next(heads, seq).await? {
+            (seq, heads) = (next.seq_behind(), next.heads);
             logged.push(next);
+        }
+        Ok(logged)
+    }
+
+    /// The batch that begins with record `seq`: where a head goes on, or at the front of a segment.
+    async fn next(&mut self, heads: Heads, seq: u64) -> Result<Option<Logged>, RecoverError> {
+        for (class, at) in heads.into_iter().enumerate().filter(|(_, at)| at.block > 0) {
+            if let Some(next) = self.batch(at, seq, class, heads).await? {
+                return Ok(Some(next));
+            }
+        }
+        match self.heads.iter().flatten().find(|head| self.begins(head, seq)) {
+            Some(head) => {
+                self.batch(Position { segment: head.segment, block: 1 }, seq, head.class.index(), heads).await
+            }
+            None => Ok(None),
         }
     }
 
     fn begins(&self, head: &SegmentHeader, seq: u64) -> bool {
-        head.epoch == self.slot.epoch && head.seq == seq
+        head.epoch == self.slot.epoch && head.seq == seq && !head.begins_with_data
     }
 
     /// The batch at a place, if it is the one that begins with record `seq`.
-    async fn batch(&mut self, at: Position, seq: u64) -> Result<Option<Logged>, RecoverError> {
+    async fn batch(
+        &mut self,
+        at: Position,
+        seq: u64,
+        class: usize,
+        mut heads: Heads,
+    ) -> Result<Option<Logged>, RecoverError> {
         let g = self.slot.geometry;
         let (block, epoch) = (g.block as usize, self.slot.epoch);
         let mut needed = block;
         let batch = loop {
-            let Some(bytes) = self.bytes(at, needed).await? else { return Ok(None) };
+            let Some(bytes) = self.bytes(at, needed, class).await? else { return Ok(None) };
             match Batch::decode(bytes, block, epoch) {
                 Ok(batch) => break batch,
                 Err(BatchError::None) => return Ok(None),
@@ -340,13 +369,26 @@ impl<'a> Walk<'a> {
             }
         };
         let head = (Batch::head_bytes(batch.records.len(), block) / block) as u64;
-        let fits = at.block + head + batch.data() <= g.segment;
-        let pba = g.first_of(at.segment) + at.block + head;
-        Ok((batch.seq == seq && fits).then_some(Logged { batch, position: at, pba }))
+        let behind = at.block + head + batch.data();
+        if batch.seq != seq || behind > g.segment {
+            return Ok(None);
+        }
+        heads[class] = Position { block: behind, ..at };
+        let mut starts = vec![g.first_of(at.segment) + at.block + head];
+        for (class, pba, len) in batch.apart() {
+            let head = Class::numbered(class).filter(|class| class.is_new()).map(|class| &mut heads[class.index()]);
+            let Some((head, end)) = head.zip(end_of(pba, len, &g)) else {
+                let error = BatchError::Unknown(0, "data outside of the volume");
+                return Err(RecoverError::Unknown(at.segment, at.block, error));
+            };
+            *head = end;
+            starts.push(pba);
+        }
+        Ok(Some(Logged { batch, position: at, runs: Runs::at(starts), heads }))
     }
 
     /// At least `len` bytes from a place on; none if the segment ends before.
-    async fn bytes(&mut self, at: Position, len: usize) -> Result<Option<&[u8]>, RecoverError> {
+    async fn bytes(&mut self, at: Position, len: usize, class: usize) -> Result<Option<&[u8]>, RecoverError> {
         let g = self.slot.geometry;
         let left = (g.segment - at.block.min(g.segment)) * u64::from(g.block);
         if left < len as u64 {
@@ -356,35 +398,41 @@ impl<'a> Walk<'a> {
             true => ((at.block - from.block) * u64::from(g.block)) as usize,
             false => usize::MAX,
         };
-        let is_inside = offset(self.window.0).checked_add(len).is_some_and(|end| end <= self.window.1.len());
+        let window = &mut self.windows[class];
+        let is_inside = offset(window.0).checked_add(len).is_some_and(|end| end <= window.1.len());
         if !is_inside {
             let most = WINDOW.min(self.recovery.transfer_max).max(u64::from(g.block));
             let bytes = left.min(most / u64::from(g.block) * u64::from(g.block)).max(len as u64);
             let buf = Buf::unique(self.recovery.pool, bytes as usize);
             let done = self.store.read(at.segment, at.block, buf, METADATA).await;
             done.result?;
-            self.window = (at, done.buf.to_vec());
+            *window = (at, done.buf.to_vec());
         }
-        Ok(Some(&self.window.1[offset(self.window.0)..]))
+        Ok(Some(&window.1[offset(window.0)..]))
     }
 
     /// How many of the batches count.
     async fn judge(&mut self, logged: &[Logged]) -> Result<usize, RecoverError> {
         let (g, slot) = (self.slot.geometry, self.slot);
         let block = |at: Position| g.first_of(at.segment) + at.block;
+        let start = slot.heads.into_iter().max_by_key(|at| at.block > 0).unwrap_or_default();
         let epochs = Epochs { now: slot.epoch, since: 0, rise: false };
-        let mut cursor = LogCursor::new(slot.volume, epochs, slot.seq, block(slot.position), slot.seq);
+        let mut cursor = LogCursor::new(slot.volume, epochs, slot.seq, block(start), slot.seq);
         logged.iter().for_each(|logged| cursor.claim(logged.batch.durable));
-        let (durable, mut end, mut kept) = (cursor.durable(), slot.position, 0);
+        let (durable, mut end, mut ends, mut kept) = (cursor.durable(), start, slot.heads, 0);
         for logged in logged {
-            let (seq, behind) = logged.end(&g);
-            if seq > durable && !self.is_whole(logged).await? {
+            if logged.seq_behind() > durable && !self.is_whole(logged).await? {
                 break;
             }
-            cursor.advance(seq, block(behind));
-            (end, kept) = (behind, kept + 1);
+            // Its own head is where it lies.
+            let own = logged.heads.into_iter().find(|head| head.segment == logged.position.segment);
+            end = own.unwrap_or(logged.position);
+            cursor.advance(logged.seq_behind(), block(end));
+            (ends, kept) = (logged.heads, kept + 1);
         }
-        self.look_behind(&mut cursor, end).await?;
+        for (class, end) in ends.into_iter().enumerate() {
+            self.look_behind(&mut cursor, class, end).await?;
+        }
         match cursor.end() {
             Next::Damaged { .. } => {
                 let Position { segment, block } = end;
@@ -420,14 +468,14 @@ impl<'a> Walk<'a> {
     }
 
     /// What calls records durable although it is no part of the log: heads of this epoch, and batches of it in the rest
-    /// of the last segment.
-    async fn look_behind(&mut self, cursor: &mut LogCursor, end: Position) -> Result<(), RecoverError> {
+    /// of a head's segment.
+    async fn look_behind(&mut self, cursor: &mut LogCursor, class: usize, end: Position) -> Result<(), RecoverError> {
         let (block, epoch) = (self.slot.geometry.block as usize, self.slot.epoch);
         let heads = self.heads.iter().flatten().filter(|head| head.epoch == epoch);
         heads.for_each(|head| cursor.claim(head.durable));
         let mut at = end;
         while at.block > 0 && at.block < self.slot.geometry.segment {
-            let Some(bytes) = self.bytes(at, block).await? else { break };
+            let Some(bytes) = self.bytes(at, block, class).await? else { break };
             if let Ok(batch) = Batch::decode(bytes, block, epoch) {
                 cursor.claim(batch.durable);
             }
@@ -441,7 +489,7 @@ impl Recovered {
     /// What a volume goes on with, under an epoch of its own.
     pub(crate) fn into_found(self, epoch: u64) -> StartState {
         let replayed = self.replayed.iter().map(|logged| logged.batch.records.len() as u64).sum();
-        let log = Log::at(self.seq, self.end);
+        let log = Log::at(self.seq, self.heads);
         StartState {
             geometry: self.slot.geometry,
             identity: self.slot.volume,
@@ -451,7 +499,6 @@ impl Recovered {
             segments: self.segments,
             pages: self.pages,
             log,
-            previous: self.end.segment.number(),
             replayed,
         }
     }

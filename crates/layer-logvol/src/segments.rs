@@ -17,7 +17,7 @@ use crate::number::SegmentNo;
 pub enum State {
     /// Nothing: it may be opened.
     Free,
-    /// The head of the log.
+    /// A head of the log.
     Open,
     /// What the collector moves is written to it.
     Copies,
@@ -60,12 +60,16 @@ pub struct Segment {
     pub last: u64,
     /// What the collector does with it.
     pub stage: Stage,
-    /// What its data have in common: those of the log are [`Class::NEW_SHORT`], copies something else.
+    /// What its data have in common: those of the log are one of [`Class::NEW`], copies something else.
     pub class: Class,
     /// Readers and others that need its bytes to stay.
     pub holds: u32,
     /// Batches and copies on their way.
     under_way: u32,
+    /// Blocks of data that were written to it.
+    filled: u32,
+    /// When its data were new, as `first`, but the mean of all copies.
+    pub born: u64,
 }
 
 const FREE: Segment = Segment {
@@ -77,6 +81,8 @@ const FREE: Segment = Segment {
     class: Class::NEW_SHORT,
     holds: 0,
     under_way: 0,
+    filled: 0,
+    born: 0,
 };
 
 impl Segment {
@@ -87,7 +93,7 @@ impl Segment {
 
     /// Whether nothing in it is needed once all records before `seq` are in a durable map.
     fn is_dead(&self, seq: u64) -> bool {
-        let has_no_records = self.class != Class::NEW_SHORT;
+        let has_no_records = !self.class.is_new();
         self.may_be_chosen() && self.live == 0 && (has_no_records || self.last <= seq)
     }
 }
@@ -136,11 +142,18 @@ impl Segments {
         self.table.iter().filter(|segment| segment.state == state).count() as u64
     }
 
-    /// Takes a free segment for the log, whose next record is `seq`, or for the map.
+    /// Takes a free segment for data of the log of one class; the next record is `seq`.
+    pub(crate) fn take_for_log(&mut self, class: Class, seq: u64) -> Option<SegmentNo> {
+        let segment = self.take(State::Open, seq)?;
+        self.table[segment.index()].class = class;
+        Some(segment)
+    }
+
+    /// Takes a free segment.
     pub(crate) fn take(&mut self, state: State, seq: u64) -> Option<SegmentNo> {
         let segment = self.free.pop_front()?;
         self.unerased.remove(&segment);
-        self.table[segment.index()] = Segment { state, first: seq, last: seq, ..FREE };
+        self.table[segment.index()] = Segment { state, first: seq, last: seq, born: seq, ..FREE };
         Some(segment)
     }
 
@@ -148,13 +161,22 @@ impl Segments {
     pub(crate) fn claim(&mut self, segment: SegmentNo, state: State, first: u64) {
         let entry = &mut self.table[segment.index()];
         (entry.state, entry.first, entry.last) = (state, first, entry.last.max(first));
+        entry.born = first;
+    }
+
+    /// Says of which class the data is that the log wrote to a segment, and that it is full but for an open one.
+    pub(crate) fn know_log(&mut self, segment: SegmentNo, class: Class) {
+        let entry = &mut self.table[segment.index()];
+        if matches!(entry.state, State::Closed | State::Open) {
+            (entry.class, entry.filled) = (class, u32::try_from(self.geometry.segment).unwrap_or(u32::MAX));
+        }
     }
 
     /// Says that a segment holds copies, of which class and how old, if it is in use and the class is known.
     pub(crate) fn know_copies(&mut self, segment: SegmentNo, born: u64, class: u8) {
         let entry = &mut self.table[segment.index()];
         if let Some(class) = Class::numbered(class).filter(|_| entry.state == State::Closed) {
-            (entry.class, entry.first) = (class, born);
+            (entry.class, entry.first, entry.born) = (class, born, born);
         }
     }
 
@@ -167,6 +189,31 @@ impl Segments {
     pub(crate) fn begin(&mut self, segment: SegmentNo, last: u64) {
         self.table[segment.index()].under_way += 1;
         self.table[segment.index()].last = last;
+    }
+
+    /// The log has written so many blocks to it.
+    pub(crate) fn fill(&mut self, segment: SegmentNo, blocks: u64) {
+        self.table[segment.index()].filled = u32::try_from(blocks).unwrap_or(u32::MAX);
+    }
+
+    /// So many blocks that were new at `born` were copied to it: it is as old as its blocks are on average.
+    pub(crate) fn blend(&mut self, segment: SegmentNo, born: u64, blocks: u64) {
+        let entry = &mut self.table[segment.index()];
+        let before = u64::from(entry.filled);
+        let sum = u128::from(entry.born) * u128::from(before) + u128::from(born) * u128::from(blocks);
+        entry.born = u64::try_from(sum / u128::from((before + blocks).max(1))).unwrap_or(born);
+        entry.filled = u32::try_from(before + blocks).unwrap_or(u32::MAX);
+    }
+
+    /// The number of the log's next record when about a block was written: records come evenly, so its place in its
+    /// segment tells. A moved block is as old as the segment that it came from.
+    pub(crate) fn born(&self, pba: u64) -> u64 {
+        let Segment { first, last, class, filled, born, .. } = self.get(self.geometry.segment_of(pba));
+        let (at, filled) = (pba % self.geometry.segment, u64::from(filled));
+        if !class.is_new() || filled == 0 {
+            return born;
+        }
+        first + last.saturating_sub(first).saturating_mul(at.min(filled)) / filled
     }
 
     /// Its records are in the map, or never will be.

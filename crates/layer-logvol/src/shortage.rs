@@ -104,13 +104,9 @@ impl Volume {
         self.shortage.urges.get() && !self.shortage.is_broken_off() && self.dead_now() > 0
     }
 
-    /// The head of a log that is broken off takes no more.
-    pub(crate) fn leave_head(&self, log: &mut Log, segments: &mut Segments) {
-        if std::mem::take(&mut log.is_open) {
-            segments.close(log.position.segment);
-            self.previous.set(log.position.segment.number());
-        }
-        log.position.block = 0;
+    /// The heads of a log that is broken off take no more.
+    pub(crate) fn leave_heads(&self, log: &mut Log, segments: &mut Segments) {
+        log.heads.iter_mut().for_each(|head| head.leave(segments));
     }
 
     /// Makes the checkpoint from which a log that is broken off goes on, for the requests that wait; or tells them that

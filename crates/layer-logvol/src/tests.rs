@@ -3,12 +3,14 @@
 mod collect;
 mod crash;
 mod erase;
+mod heads;
 mod log;
 mod named;
 mod part;
 mod ranges;
 mod recovery;
 mod resize;
+mod shared;
 mod shortage;
 mod space;
 

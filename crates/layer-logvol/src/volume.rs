@@ -16,7 +16,7 @@ use esker_rt::sync::{Notify, Receiver};
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
-use crate::map::{Extent, Map, Snapshot};
+use crate::map::{Extent, Map, Mapping, Snapshot};
 use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
@@ -72,8 +72,6 @@ pub struct Volume {
     pub(crate) logged: Notify,
     /// Claims on logical bytes, for changes of parts of blocks.
     pub(crate) claims: RangeLocks,
-    /// The segment before the head in the log.
-    pub(crate) previous: Cell<u64>,
     /// Numbers of records, up to the one before which all are durable.
     pub(crate) commits: GroupCommit,
     /// Generation of the newest durable checkpoint.
@@ -87,6 +85,8 @@ pub struct Volume {
     /// The tasks that make checkpoints, and that give back segments.
     pub(crate) checkpoints: Background,
     pub(crate) erasures: Background,
+    /// The task that gives back dead nodes of the map.
+    pub(crate) returns: Background,
     pub(crate) collector: Collector,
     pub(crate) counts: Counts,
 }
@@ -101,7 +101,6 @@ pub(crate) struct StartState {
     pub segments: Segments,
     pub pages: Pages,
     pub log: crate::log::Log,
-    pub previous: u64,
     pub replayed: u64,
 }
 
@@ -170,7 +169,6 @@ impl Volume {
             log: RefCell::new(found.log),
             logged: Notify::default(),
             claims: RangeLocks::default(),
-            previous: Cell::new(found.previous),
             commits: GroupCommit::new(seq),
             generation: Cell::new(found.generation),
             checkpointing: Turn::default(),
@@ -179,6 +177,7 @@ impl Volume {
             shortage: Shortage::default(),
             checkpoints: Background::default(),
             erasures: Background::default(),
+            returns: Background::default(),
             counts,
         }
     }
@@ -217,18 +216,9 @@ impl Volume {
         SegmentPin { volume: self.clone(), segment }
     }
 
-    /// Points mappings at a new place where they still have the old one, as [`Map::remap_if`]: only in memory, so it is
-    /// for those that have put the same into the log.
-    pub fn remap_if(&self, range: Range<u64>, old: u64, new: u64) -> u64 {
-        let mut segments = self.segments.borrow_mut();
-        let mut blocks = 0;
-        let offset = |moved: &Extent| moved.pba - new;
-        self.map.borrow_mut().remap_if(range, old, new, &mut |moved| {
-            blocks += u64::from(moved.len);
-            segments.refer(moved);
-            segments.release(Extent { pba: old + offset(&moved), ..moved });
-        });
-        blocks
+    /// Points what a leaf still has of a mapping at a new place, as [`Map::repoint`]: only in memory. Gives the blocks.
+    pub(crate) fn repoint_mapping(&self, mapping: Mapping, to: u64) -> u64 {
+        self.map.borrow_mut().repoint(mapping, to, &mut |change| self.count(change))
     }
 
     /// What a range of logical blocks maps to. Physical blocks are tokens: equal ones hold the same bytes now, and they
@@ -255,8 +245,8 @@ impl Volume {
     /// The same for a map with `more` nodes.
     pub(crate) fn kept_for(&self, more: u64, taker: ReserveClass) -> u64 {
         // A quarter more than there is, for what is written meanwhile.
-        let nodes = self.map.borrow().nodes() + more;
-        let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
+        let pages = self.map.borrow().pages() + more;
+        let pages = (pages + pages / 4 + 16).saturating_sub(self.pages.borrow().free());
         pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 
@@ -265,6 +255,7 @@ impl Volume {
         self.latch.set_after(&self.rt, what, error, "Reads go on. Repair the device below, then restart.");
         self.checkpoints.wake();
         self.erasures.wake();
+        self.returns.wake();
     }
 
     /// Logical blocks of a range of bytes, those included that it fills in part.
@@ -302,7 +293,7 @@ impl Volume {
         let range = self.blocks(bio.offset(), bio.len());
         let (lba, len) = (range.start, range.end - range.start);
         let records = match &bio.op {
-            Op::Write => vec![Record::Write { lba, len: len as u32, sum: sum_of(&bio.buf) }],
+            Op::Write => vec![Record::Write { lba, len: len as u32, sum: sum_of(&bio.buf), run: 0 }],
             Op::Zero | Op::Discard if self.is_hole(&range) && !bio.flags.fua => return None,
             Op::Zero | Op::Discard => vec![Record::Delete { lba, len }],
             Op::Ranges(ops) => ops.iter().map(|op| self.record_of(op)).collect(),

@@ -11,10 +11,11 @@ use esker_block::{BioError, Buf, Class as Who, Tag, flight};
 
 use super::Breather;
 use super::copies::CopyTarget;
+use super::held::HeldParts;
 use super::look::runs;
 use super::pass::place;
-use super::victim::{Forward, Victim};
-use crate::map::{Extent, Packed};
+use super::victim::{Forward, Listed, Victim};
+use crate::map::{Extent, Map, Mapping};
 use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage};
 use crate::shortage::is_short;
@@ -43,17 +44,19 @@ pub(super) struct Group {
     first: u32,
     count: u32,
     blocks: u32,
+    /// Whether only snapshots hold its blocks.
+    is_held: bool,
     /// The lowest logical block among them.
     lba: u64,
 }
 
 impl Group {
-    fn of<'a>(&self, mappings: &'a [Packed]) -> &'a [Packed] {
+    fn of<'a>(&self, mappings: &'a [Listed]) -> &'a [Listed] {
         &mappings[self.first as usize..][..self.count as usize]
     }
 
     /// Its physical blocks.
-    fn range(&self, mappings: &[Packed]) -> Range<u64> {
+    fn range(&self, mappings: &[Listed]) -> Range<u64> {
         let start = place(&mappings[self.first as usize]);
         start..start + u64::from(self.blocks)
     }
@@ -79,7 +82,7 @@ struct Window {
 
 /// How far the groups of a list are done.
 struct Progress {
-    mappings: Vec<Packed>,
+    mappings: Vec<Listed>,
     groups: Vec<Group>,
     group: usize,
     /// Blocks of that group that are done.
@@ -87,9 +90,19 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(mut mappings: Vec<Packed>) -> Progress {
+    fn new(mut mappings: Vec<Listed>, held: &HeldParts, map: &Map) -> Progress {
         mappings.sort_unstable_by_key(place);
-        Progress { groups: groups(&mappings), mappings, group: 0, blocks: 0 }
+        let mut groups = groups(&mappings);
+        for group in &mut groups {
+            group.is_held = held.hold(group.of(&mappings).iter().map(|listed| listed.mapping()), map);
+        }
+        groups.sort_unstable_by_key(|group| (group.is_held, group.lba));
+        Progress { groups, mappings, group: 0, blocks: 0 }
+    }
+
+    /// Whether only snapshots hold what comes next.
+    fn is_held(&self) -> bool {
+        self.groups.get(self.group).is_some_and(|group| group.is_held)
     }
 
     /// The next part of a group, of at most so many blocks.
@@ -112,7 +125,7 @@ impl Volume {
         let before = self.segments.borrow().get(segment);
         self.segments.borrow_mut().set_stage(segment, Stage::Cleaning);
         let result = self.clean(store, segment, &before).await;
-        self.end_cleaning(segment, &before, result)
+        self.end_cleaning(segment, result)
     }
 
     async fn clean(
@@ -135,12 +148,12 @@ impl Volume {
         }
     }
 
-    fn take_mappings(&self, segment: SegmentNo) -> Option<Vec<Packed>> {
+    fn take_mappings(&self, segment: SegmentNo) -> Option<Vec<Listed>> {
         self.collector.state.borrow_mut().take_mappings(segment)
     }
 
     /// Leaves a segment. True if it was worth it.
-    fn end_cleaning(&self, segment: SegmentNo, before: &Segment, result: Result<(), CleanError>) -> bool {
+    fn end_cleaning(&self, segment: SegmentNo, result: Result<(), CleanError>) -> bool {
         let mut segments = self.segments.borrow_mut();
         let mut state = self.collector.state.borrow_mut();
         let is_copied = matches!(state.victims.get(&segment), Some(Victim::Copied(_)));
@@ -153,8 +166,6 @@ impl Volume {
         segments.set_stage(segment, Stage::Rest);
         match result {
             Ok(()) => {
-                let lifespan = self.log.borrow().seq.saturating_sub(before.first);
-                state.separator.reclaimed(before.class, lifespan);
                 add(&self.collector.counts.cleaned, 1);
                 true
             }
@@ -174,11 +185,11 @@ impl Volume {
         self: &Rc<Self>,
         store: &DeviceStore,
         victim: &Segment,
-        mappings: Vec<Packed>,
+        mappings: Vec<Listed>,
     ) -> Result<(), CleanError> {
-        let mut progress = Progress::new(mappings);
+        let mut progress = Progress::new(mappings, &self.collector.state.borrow().held, &self.map.borrow());
         loop {
-            let class = self.class_of_copies(victim);
+            let class = self.class_of_copies(victim, progress.is_held());
             let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let chunk = self.next_chunk(&mut progress, self.chunk_blocks().min(place.blocks)).await;
             if chunk.blocks == 0 {
@@ -190,10 +201,11 @@ impl Volume {
         }
     }
 
-    /// Parts of groups with so many live blocks, or fewer if there are no more.
+    /// Parts of groups with so many live blocks, or fewer if there are no more of their class.
     async fn next_chunk(&self, progress: &mut Progress, most: u64) -> Chunk {
-        let mut chunk = Chunk::default();
+        let (mut chunk, is_held) = (Chunk::default(), progress.is_held());
         while chunk.blocks < most
+            && (chunk.blocks == 0 || progress.is_held() == is_held)
             && let Some((group, pba)) = progress.next(most - chunk.blocks)
         {
             let found = self.live_in(progress.groups[group].of(&progress.mappings), &pba).await;
@@ -213,14 +225,14 @@ impl Volume {
     }
 
     /// Which blocks of a part some mapping still leads to. Looks no further than until all are known to be live.
-    async fn live_in(&self, mappings: &[Packed], part: &Range<u64>) -> Runs {
+    async fn live_in(&self, mappings: &[Listed], part: &Range<u64>) -> Runs {
         let mut is_live = vec![false; (part.end - part.start) as usize];
         let mut missing = is_live.len();
         let mut breather = Breather::of(self);
-        for packed in mappings {
+        for mapping in mappings.iter().map(Listed::mapping) {
             breather.step().await;
-            let Some(extent) = within(packed.extent(), part) else { continue };
-            for piece in self.still_there(extent) {
+            let Some(extent) = within(mapping.extent, part) else { continue };
+            for piece in self.map.borrow().still_there(&Mapping { extent, ..mapping }) {
                 let from = (piece.pba - part.start) as usize;
                 for block in &mut is_live[from..from + piece.len as usize] {
                     missing -= usize::from(!std::mem::replace(block, true));
@@ -238,12 +250,6 @@ impl Volume {
             }
         }
         runs
-    }
-
-    /// Parts of an extent that are still mapped where they were.
-    fn still_there(&self, extent: Extent) -> Vec<Extent> {
-        let is_same = |piece: &Extent| piece.pba == extent.pba + (piece.lba - extent.lba);
-        self.map.borrow().pieces(extent.range()).filter(is_same).collect()
     }
 
     /// Copies runs of blocks, `blocks` in all, to a place: where each went. The copy counts as under way from then on.
@@ -298,12 +304,12 @@ impl Volume {
     async fn repoint_all(&self, progress: &Progress, chunk: &Chunk, copies: &[(Range<u64>, u64)]) {
         let mut breather = Breather::of(self);
         for Window { group, pba, runs } in &chunk.windows {
-            for packed in progress.groups[*group].of(&progress.mappings) {
+            for mapping in progress.groups[*group].of(&progress.mappings).iter().map(Listed::mapping) {
                 breather.step().await;
-                let Some(extent) = within(packed.extent(), pba) else { continue };
+                let Some(extent) = within(mapping.extent, pba) else { continue };
                 for (run, to) in &copies[runs.clone()] {
                     if let Some(part) = within(extent, run) {
-                        self.repoint(part, to + (part.pba - run.start));
+                        self.repoint(Mapping { extent: part, ..mapping }, to + (part.pba - run.start));
                     }
                 }
             }
@@ -322,7 +328,7 @@ impl Volume {
         let base = self.geometry.first_of(segment);
         runs.reverse();
         while let Some(last) = runs.last() {
-            let class = self.class_of_copies(victim);
+            let class = self.class_of_copies(victim, false);
             let place = self.room_for(class, victim).ok_or(CleanError::NoRoom)?;
             let most = self.chunk_blocks().min(place.blocks);
             let (mut chunk, mut blocks, mut next) = (Runs::new(), 0, Some(last.clone()));
@@ -355,11 +361,11 @@ fn within(extent: Extent, range: &Range<u64>) -> Option<Extent> {
     (start < end).then(|| Extent { lba: extent.lba + (start - extent.pba), pba: start, len: (end - start) as u32 })
 }
 
-/// Groups mappings, which are sorted by their places, whose blocks overlap; the groups by their lowest logical blocks.
-fn groups(mappings: &[Packed]) -> Vec<Group> {
+/// Groups mappings, which are sorted by their places, whose blocks overlap.
+fn groups(mappings: &[Listed]) -> Vec<Group> {
     // As many as the list has at most, so that it takes no more memory than was set aside.
     let mut groups: Vec<Group> = Vec::with_capacity(mappings.len());
-    for (i, extent) in mappings.iter().map(|packed| packed.extent()).enumerate() {
+    for (i, extent) in mappings.iter().map(|listed| listed.mapping().extent).enumerate() {
         let start = |group: &Group| place(&mappings[group.first as usize]);
         match groups.last_mut() {
             Some(group) if extent.pba < start(group) + u64::from(group.blocks) => {
@@ -368,9 +374,8 @@ fn groups(mappings: &[Packed]) -> Vec<Group> {
                 group.blocks = group.blocks.max(blocks);
                 group.lba = group.lba.min(extent.lba);
             }
-            _ => groups.push(Group { first: i as u32, count: 1, blocks: extent.len, lba: extent.lba }),
+            _ => groups.push(Group { first: i as u32, count: 1, blocks: extent.len, is_held: false, lba: extent.lba }),
         }
     }
-    groups.sort_unstable_by_key(|group| group.lba);
     groups
 }

@@ -7,7 +7,7 @@ use esker_block::Buf;
 use esker_cleaning::Class;
 
 use super::Separation;
-use crate::format::CopyHeader;
+use crate::format::{CopyHeader, Record, number_of};
 use crate::number::SegmentNo;
 use crate::segments::{Segment, Segments, State as Use};
 use crate::volume::{ReserveClass, Volume};
@@ -35,6 +35,8 @@ pub(super) struct CopyTarget {
     pub segment: SegmentNo,
     pub block: u64,
     pub blocks: u64,
+    /// When the data was new.
+    born: u64,
 }
 
 impl Copies {
@@ -52,12 +54,43 @@ impl Copies {
 
 impl Volume {
     /// The class of what is copied out of a segment.
-    pub(super) fn class_of_copies(&self, victim: &Segment) -> Class {
-        let age = self.log.borrow().seq.saturating_sub(victim.first);
+    pub(super) fn class_of_copies(&self, victim: &Segment, is_held: bool) -> Class {
+        let age = self.log.borrow().seq.saturating_sub(victim.born);
         match self.collector.settings.separation {
             Separation::Origin => Class::MOVED_ONCE,
-            Separation::Lifetime => self.collector.state.borrow().separator.place_moved(victim.class, age, false),
+            Separation::Lifetime => self.collector.state.borrow().separator.place_moved(victim.class, age, is_held),
         }
+    }
+
+    /// The head for the data of records, by index: by the lifetime of what it replaces. None if they have no data.
+    pub(crate) fn class_of_new(&self, records: &[Record]) -> Option<usize> {
+        let lba = records.iter().find_map(|record| match record {
+            Record::Write { lba, .. } => Some(*lba),
+            _ => None,
+        })?;
+        let class = match self.collector.settings.separation {
+            Separation::Origin => Class::NEW_SHORT,
+            Separation::Lifetime => {
+                let lifetime = self.age_of(lba);
+                self.collector.state.borrow().separator.place_new(lifetime)
+            }
+        };
+        Some(class.index())
+    }
+
+    /// Time since a logical block was written.
+    fn age_of(&self, lba: u64) -> Option<u64> {
+        let extent = self.map.borrow().pieces(lba..lba + 1).next()?;
+        Some(self.log.borrow().seq.saturating_sub(self.segments.borrow().born(extent.pba)))
+    }
+
+    /// Segments were freed: what was in the short-lived ones teaches how long such data lives.
+    pub(crate) fn learn_lifespan(&self, freed: impl Iterator<Item = Segment>) {
+        let now = self.log.borrow().seq;
+        let separator = &mut self.collector.state.borrow_mut().separator;
+        freed
+            .filter(|segment| segment.state == Use::Closed)
+            .for_each(|segment| separator.reclaimed(segment.class, now.saturating_sub(segment.first)));
     }
 
     /// Room for copies of a class from a victim: at least a block. None if no segment may be taken.
@@ -74,7 +107,12 @@ impl Volume {
             open[at] = segments.take_for_copies(class, victim.first).map(|segment| Open { segment, next: 0 });
         }
         // The first block is the head's.
-        open[at].map(|Open { segment, next }| CopyTarget { segment, block: next, blocks: g.segment - next.max(1) })
+        open[at].map(|Open { segment, next }| CopyTarget {
+            segment,
+            block: next,
+            blocks: g.segment - next.max(1),
+            born: victim.born,
+        })
     }
 
     /// Takes the first `blocks` of a place, which counts as under way; with the head of the segment if it is the first
@@ -87,6 +125,7 @@ impl Volume {
         let entry = entry.expect("a place is in an open segment");
         let first = place.block.max(1);
         segments.begin(place.segment, now);
+        segments.blend(place.segment, place.born, blocks);
         let next = first + blocks;
         *entry = (next < self.geometry.segment).then_some(Open { segment: place.segment, next });
         if entry.is_none() {
@@ -99,7 +138,7 @@ impl Volume {
     fn copy_head(&self, segment: SegmentNo, segments: &Segments) -> Buf {
         let Segment { first, class, state, .. } = segments.get(segment);
         debug_assert!(matches!(state, Use::Copies | Use::Draining), "a head is the first that is written");
-        let head = CopyHeader { volume: self.identity, segment, born: first, class: class.index() as u8 };
+        let head = CopyHeader { volume: self.identity, segment, born: first, class: number_of(class) };
         Buf::from_bytes(self.pool(), &head.encode(&self.geometry))
     }
 }

@@ -4,8 +4,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::victim::Listed;
 use crate::format::Geometry;
-use crate::map::{Packed, Snapshot};
+use crate::map::Snapshot;
 use crate::number::SegmentNo;
 
 /// A word of `roles`: what the pass does with a segment. Lower numbers are those of its bitmap.
@@ -25,7 +26,7 @@ pub(super) struct ScanWorker {
 pub(super) struct Seen {
     pub mappings: u64,
     /// Those into reported segments.
-    pub found: Vec<Packed>,
+    pub found: Vec<Listed>,
 }
 
 /// Blocks of a segment, one bit each.
@@ -46,14 +47,15 @@ impl ScanWorker {
         ScanWorker { geometry, roles, counted, bits }
     }
 
-    /// Looks at all mappings of a range.
+    /// Looks at all mappings of leaves with these numbers.
     pub(super) fn at(&self, snapshot: &Snapshot, range: Range<u64>) -> Seen {
         let mut seen = Seen { mappings: 0, found: Vec::new() };
-        for extent in snapshot.from(range.start).take_while(|extent| extent.lba < range.end) {
+        for mapping in snapshot.leaves(range) {
+            let extent = mapping.extent;
             seen.mappings += 1;
             match self.roles[self.geometry.segment_of(extent.pba).index()] {
                 IGNORED => {}
-                REPORTED => seen.found.push(Packed::of(extent)),
+                REPORTED => seen.found.push(Listed::of(mapping)),
                 bitmap => self.mark(bitmap, extent.pba % self.geometry.segment, u64::from(extent.len)),
             }
         }

@@ -130,7 +130,10 @@ impl Volume {
         let pace = &self.collector.pace;
         let share = pace.share();
         let ratio = (share / (1.0 - share)).min(RATIO_MAX);
-        pace.owed.set((pace.owed.get() + ratio * bytes as f64).min(pace.ahead.get() + 2.0 * CHUNK as f64));
+        let more = ratio * bytes as f64;
+        // One batch may owe more than the bound, which would else cut the share of the cleaner.
+        let most = pace.ahead.get() + more.max(2.0 * CHUNK as f64);
+        pace.owed.set((pace.owed.get() + more).min(most));
         pace.last_write.set(self.rt().now());
         pace.changed.notify_all();
     }

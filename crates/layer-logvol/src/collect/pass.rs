@@ -14,9 +14,9 @@ use esker_cleaning::{Selection, Situation, Summary, sampled};
 
 use super::look::{ScanWorker, Seen, words};
 use super::sweep::{Sharing, sweep};
-use super::victim::{Reverse, Victim};
+use super::victim::{Listed, Reverse, Victim};
 use super::{Breather, State, Vain};
-use crate::map::{Extent, Packed, Snapshot};
+use crate::map::{Extent, Mapping, Snapshot};
 use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage, State as Use};
 use crate::volume::{Volume, add};
@@ -80,17 +80,18 @@ impl Volume {
     async fn take_seen(&self, seen: Seen) {
         add(&self.collector.counts.scanned, seen.mappings);
         let mut breather = Breather::of(self);
-        for packed in seen.found {
-            let extent = packed.extent();
+        for listed in seen.found {
+            let mapping = listed.mapping();
+            let extent = mapping.extent;
             let segment = self.geometry.segment_of(extent.pba);
             match self.copies_of(extent, segment) {
                 Some(parts) => {
                     for (part, to) in parts {
-                        self.repoint(part, to);
+                        self.repoint(Mapping { extent: part, ..mapping }, to);
                         breather.step().await;
                     }
                 }
-                None => self.collector.state.borrow_mut().arrive(segment, extent, self.collector.settings.memory),
+                None => self.collector.state.borrow_mut().arrive(segment, mapping, self.collector.settings.memory),
             }
         }
     }
@@ -104,9 +105,9 @@ impl Volume {
         Some(parts.into_iter().map(part).collect())
     }
 
-    /// Points what still maps to an extent at its copy.
-    pub(super) fn repoint(&self, extent: Extent, to: u64) {
-        let moved = self.remap_if(extent.range(), extent.pba, to);
+    /// Points what a leaf still has of a mapping at its copy.
+    pub(super) fn repoint(&self, mapping: Mapping, to: u64) {
+        let moved = self.repoint_mapping(mapping, to);
         add(&self.collector.counts.remapped_blocks, moved);
         add(&self.collector.counts.stale, u64::from(moved == 0));
     }
@@ -251,6 +252,6 @@ impl State {
 }
 
 /// Where a mapping leads, for sorting.
-pub(super) fn place(packed: &Packed) -> u64 {
-    packed.extent().pba
+pub(super) fn place(listed: &Listed) -> u64 {
+    listed.mapping().extent.pba
 }

@@ -9,6 +9,7 @@ use esker_block::{BioError, Enter, LayerHandle, WorkPermit};
 use esker_layer_kit::Then;
 use esker_rt::sync::{Either, race};
 
+use super::settings::FULL;
 use crate::number::SegmentNo;
 use crate::segments::Stage;
 use crate::store::DeviceStore;
@@ -16,7 +17,10 @@ use crate::volume::{ReserveClass, Volume};
 
 /// Segments ready to be cleaned at which no further pass is begun.
 const READY_ENOUGH: usize = 4;
-/// How full victims may be where cleaning begins. The fuller the volume, the fuller they may be.
+/// Dead segments over free ones at which a checkpoint is worth its pages. Dead ones take space from data; a checkpoint
+/// writes most of the map, however few they are.
+const DEAD_OVER_SPARE: u64 = 4;
+/// How full victims may be where cleaning begins. The fuller the volume, the fuller they may be; from [`FULL`] on any.
 const LIMIT_LEAST: f64 = 0.5;
 /// References that must have gone since a pass in vain for another one: this part of a segment.
 const WORTH_A_PASS: u64 = 8;
@@ -107,7 +111,7 @@ impl Volume {
             return 1.0;
         }
         let from = self.collector.settings.from;
-        let urgency = ((self.collector.pace.used() - from) / (1.0 - from)).clamp(0.0, 1.0);
+        let urgency = ((self.collector.pace.used() - from) / (FULL - from)).clamp(0.0, 1.0);
         LIMIT_LEAST + (1.0 - LIMIT_LEAST) * urgency
     }
 
@@ -165,7 +169,7 @@ impl Volume {
     pub(crate) fn is_checkpoint_worth_it(&self) -> bool {
         let spare = self.segments.borrow().free().saturating_sub(self.kept_back(ReserveClass::Writers));
         let dead = self.dead_now();
-        dead > 0 && dead >= spare / 2
+        dead > 0 && dead >= spare * DEAD_OVER_SPARE
     }
 
     /// Segments that a checkpoint would free now.
@@ -187,6 +191,7 @@ impl Volume {
     ) -> Result<bool, BioError> {
         loop {
             self.erasing.idle().await;
+            self.give_back_all().await;
             if self.segments.borrow().free() > self.kept_for(growth, taker) {
                 return Ok(true);
             }

@@ -1,7 +1,7 @@
 //! Walks a snapshot of the map on workers.
 //!
-//! Each scanner has a range and takes pieces of a few leaves from its front; the rest of the range stays where others
-//! can reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a
+//! It goes by the numbers of leaves, so that it meets each leaf once, however many trees share it. Each scanner has a
+//! range and takes pieces of a few leaves from its front; the rest of the range stays where others can reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a
 //! barrier for that; here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use crate::map::Snapshot;
 /// How a pass is shared out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sharing {
-    /// A range for each scanner, in order: together all logical blocks.
+    /// A range of numbers for each scanner, in order: together those of all nodes.
     pub ranges: Vec<Range<u64>>,
     /// Whether a worker that runs dry takes from others.
     pub is_dynamic: bool,
@@ -33,13 +33,9 @@ const PIECE: u64 = 2048;
 pub const EXTENT_COST: Nanos = Nanos(12);
 
 impl Sharing {
-    /// Parts of equal work, as far as the tree tells, and shared out anew when one is done.
+    /// Parts of equal work, as far as numbers tell, and shared out anew when one is done.
     pub fn even(snapshot: &Snapshot, scanners: usize) -> Sharing {
-        let cut = |i: usize| match i {
-            0 => 0,
-            _ if i == scanners => u64::MAX,
-            _ => snapshot.at_fraction(i as f64 / scanners as f64),
-        };
+        let cut = |i: usize| snapshot.end() * i as u64 / scanners as u64;
         Sharing { ranges: (0..scanners).map(|i| cut(i)..cut(i + 1)).collect(), is_dynamic: true }
     }
 }
@@ -79,8 +75,7 @@ impl Sharing {
         if range.is_empty() {
             return None;
         }
-        let leaves = (PIECE / snapshot.leaf_extents()).max(1) as usize;
-        let (end, extents) = snapshot.piece(range.start, leaves);
+        let (end, extents) = snapshot.piece(range.start, PIECE);
         let piece = range.start..end.min(range.end);
         range.start = piece.end;
         Some((piece, extents))
@@ -88,19 +83,14 @@ impl Sharing {
 
     /// Halves what the busiest scanner has left.
     fn take_over(&mut self, scanner: usize, snapshot: &Snapshot) {
-        let left = |range: &Range<u64>| match range.is_empty() {
-            true => 0.0,
-            false => snapshot.fraction(range.end) - snapshot.fraction(range.start),
-        };
-        let shares = self.ranges.iter().map(left).enumerate();
-        let Some((busiest, share)) = shares.max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+        let left = self.ranges.iter().map(|range| range.end.saturating_sub(range.start)).enumerate();
+        let Some((busiest, nodes)) = left.max_by_key(|(_, left)| *left) else { return };
         // Less than two pieces are not worth it.
-        if share * (snapshot.mappings() as f64) < 2.0 * PIECE as f64 {
+        if nodes < 2 || nodes * snapshot.mappings() < 2 * PIECE * snapshot.end() {
             return;
         }
-        if let Some(middle) = snapshot.halve(&self.ranges[busiest]) {
-            let end = std::mem::replace(&mut self.ranges[busiest].end, middle);
-            self.ranges[scanner] = middle..end;
-        }
+        let start = self.ranges[busiest].start;
+        let end = std::mem::replace(&mut self.ranges[busiest].end, start + nodes / 2);
+        self.ranges[scanner] = start + nodes / 2..end;
     }
 }

@@ -2,10 +2,10 @@
 
 use super::clean::Group;
 use super::look::Bits;
-use crate::map::{Extent, Packed};
+use crate::map::{Mapping, NodeId, Packed};
 
 /// Bytes for each reference of a reverse map: itself, and the group of which it may be the only one.
-const REFERENCE: u64 = (size_of::<Packed>() + size_of::<Group>()) as u64;
+const REFERENCE: u64 = (size_of::<Listed>() + size_of::<Group>()) as u64;
 /// Bytes for each live block of a table of copies.
 const COPY: u64 = 8;
 /// Bytes for each word of a bitmap, with the rank that a table of copies keeps beside it.
@@ -21,9 +21,26 @@ pub(super) enum Victim {
     Copied(Forward),
 }
 
+/// A mapping of a list.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    extent: Packed,
+    leaf: NodeId,
+}
+
+impl Listed {
+    pub(super) fn of(mapping: Mapping) -> Listed {
+        Listed { extent: Packed::of(mapping.extent), leaf: mapping.leaf }
+    }
+
+    pub(super) fn mapping(&self) -> Mapping {
+        Mapping { leaf: self.leaf, extent: self.extent.extent() }
+    }
+}
+
 /// Mappings into one segment. They may be stale: a user of one looks at the map.
 pub(super) struct Reverse {
-    mappings: Vec<Packed>,
+    mappings: Vec<Listed>,
     /// Live blocks as they were counted, for the case that there come more mappings than may be kept.
     bits: Bits,
     /// References for which memory is set aside.
@@ -39,7 +56,7 @@ impl Reverse {
     }
 
     /// For the cleaner, which has dropped what it was given before.
-    fn take(&mut self) -> Vec<Packed> {
+    fn take(&mut self) -> Vec<Listed> {
         self.reserved -= self.taken;
         self.taken = self.reserved;
         std::mem::take(&mut self.mappings)
@@ -126,7 +143,7 @@ impl Victim {
 
     /// A mapping into the segment was added, or found by a pass; `spare` bytes may be taken. If there is no room for
     /// it, the list is given up: the segment is cleaned without.
-    pub(super) fn arrive(&mut self, extent: Extent, spare: u64) {
+    pub(super) fn arrive(&mut self, mapping: Mapping, spare: u64) {
         let Victim::Mapped(reverse) = self else { return };
         if reverse.taken + reverse.mappings.len() as u64 == reverse.reserved {
             if spare < REFERENCE * Victim::STEP {
@@ -135,11 +152,11 @@ impl Victim {
             reverse.mappings.reserve_exact(Victim::STEP as usize);
             reverse.reserved += Victim::STEP;
         }
-        reverse.mappings.push(Packed::of(extent));
+        reverse.mappings.push(Listed::of(mapping));
     }
 
     /// Hands out the mappings that were listed since the last time; none if there is no list.
-    pub(super) fn take(&mut self) -> Option<Vec<Packed>> {
+    pub(super) fn take(&mut self) -> Option<Vec<Listed>> {
         match self {
             Victim::Mapped(reverse) => Some(reverse.take()),
             Victim::Listed(_) | Victim::Copied(_) => None,

@@ -1,5 +1,5 @@
 //! Batches: the records of several requests in as few blocks as they fit in, and the data of the writes among them
-//! behind.
+//! behind. Data of another class than most lies apart, in the segment of its own head of the log; a record says where.
 
 use super::{checksum, get, get_u16, get_u32, put};
 use crate::map::LOGICAL_BLOCKS;
@@ -14,7 +14,7 @@ const MAGIC: u64 = u16::from_le_bytes(*b"Eb") as u64;
 /// One change of the map, in 24 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// The next `len` blocks of data behind the batch's records are those of `lba` and its successors.
+    /// The next `len` blocks of data of run `run` are those of `lba` and its successors.
     Write {
         /// First logical block.
         lba: u64,
@@ -22,6 +22,9 @@ pub enum Record {
         len: u32,
         /// Checksum of the data.
         sum: u32,
+        /// Where the data lies: 0 behind the batch's records, else in the run that this [`Record::Apart`] of the batch
+        /// names.
+        run: u8,
     },
     /// `dst` maps to what `src` maps to.
     Clone {
@@ -48,6 +51,37 @@ pub enum Record {
         /// Blocks.
         len: u64,
     },
+    /// Changes nothing: data of writes of this batch lies in another head of the log.
+    Apart {
+        /// The head: a number of `esker_cleaning::Class`.
+        class: u8,
+        /// First physical block.
+        pba: u64,
+        /// Blocks.
+        len: u64,
+    },
+}
+
+/// Where the data of a batch's records lies, in the order of the records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Runs(Vec<u64>);
+
+impl Runs {
+    /// Runs that begin at these physical blocks: the one behind the records, then those apart.
+    pub fn at(starts: Vec<u64>) -> Runs {
+        Runs(starts)
+    }
+
+    /// First physical block of the next record's data; 0 if it has none.
+    ///
+    /// # Panics
+    /// If the record names a run that there is not: decoding refuses such batches.
+    pub fn next(&mut self, record: &Record) -> u64 {
+        let Record::Write { len, run, .. } = record else { return 0 };
+        let next = &mut self.0[usize::from(*run)];
+        *next += u64::from(*len);
+        *next - u64::from(*len)
+    }
 }
 
 /// A batch's records and what its head says.
@@ -88,6 +122,17 @@ impl Record {
         if let Record::Write { len, .. } = self { u64::from(*len) } else { 0 }
     }
 
+    /// Those of them that lie in a run.
+    fn data_in(&self, wanted: u8) -> u64 {
+        if let Record::Write { len, run, .. } = self
+            && *run == wanted
+        {
+            u64::from(*len)
+        } else {
+            0
+        }
+    }
+
     fn encode(&self, out: &mut [u8]) {
         let spans = |out: &mut [u8], kind, len, src, dst| {
             put(out, 0, 1, kind);
@@ -96,8 +141,9 @@ impl Record {
             put(out, 14, 6, dst);
         };
         match *self {
-            Record::Write { lba, len, sum } => {
+            Record::Write { lba, len, sum, run } => {
                 put(out, 0, 1, 1);
+                put(out, 1, 1, u64::from(run));
                 put(out, 4, 6, lba);
                 put(out, 12, 4, u64::from(len));
                 put(out, 16, 4, u64::from(sum));
@@ -105,6 +151,10 @@ impl Record {
             Record::Clone { src, dst, len } => spans(out, 2, len, src, dst),
             Record::Move { src, dst, len } => spans(out, 3, len, src, dst),
             Record::Delete { lba, len } => spans(out, 4, len, lba, 0),
+            Record::Apart { class, pba, len } => {
+                spans(out, 5, len, pba, 0);
+                put(out, 1, 1, u64::from(class));
+            }
         }
     }
 
@@ -115,7 +165,8 @@ impl Record {
             true => Ok(()),
             false => Err("a range outside of the volume"),
         };
-        if bytes[1] != 0 || group != 0 {
+        let has_flags = bytes[1] != 0 && !matches!(kind, 1 | 5);
+        if has_flags || group != 0 {
             return Err("flags or a group");
         }
         let (len, src, dst) = (number(2, 6), number(8, 6), number(14, 6));
@@ -124,7 +175,7 @@ impl Record {
                 let (lba, len) = (number(4, 6), get_u32(bytes, 12));
                 inside(lba, u64::from(len))?;
                 match number(2, 2) == 0 && number(10, 2) == 0 {
-                    true => Ok(Record::Write { lba, len, sum: get_u32(bytes, 16) }),
+                    true => Ok(Record::Write { lba, len, sum: get_u32(bytes, 16), run: bytes[1] }),
                     false => Err("a key"),
                 }
             }
@@ -139,6 +190,10 @@ impl Record {
             4 => {
                 inside(src, len).and(if dst == 0 { Ok(Record::Delete { lba: src, len }) } else { Err("a destination") })
             }
+            5 => match len > 0 && dst == 0 {
+                true => Ok(Record::Apart { class: bytes[1], pba: src, len }),
+                false => Err("no data apart"),
+            },
             _ => Err("a kind that is not known"),
         }
     }
@@ -189,11 +244,35 @@ impl Batch {
         let records = used[BATCH_HEAD..].chunks_exact(RECORD).take(count).enumerate();
         let records = records.map(|(i, bytes)| Record::decode(bytes).map_err(|what| BatchError::Unknown(i, what)));
         let records = records.collect::<Result<Vec<_>, _>>()?;
-        Ok(Batch { epoch, seq, durable: seq.saturating_sub(get(used, 24, 4)), records })
+        let batch = Batch { epoch, seq, durable: seq.saturating_sub(get(used, 24, 4)), records };
+        batch.check_runs().map_err(|what| BatchError::Unknown(0, what))?;
+        Ok(batch)
+    }
+
+    /// Each run is as long as the data in it, and all data lies in one.
+    fn check_runs(&self) -> Result<(), &'static str> {
+        let mut runs = 0;
+        for (number, (_, _, len)) in (1u8..).zip(self.apart()) {
+            let data: u64 = self.records.iter().map(|record| record.data_in(number)).sum();
+            if data != len {
+                return Err("a run of another length than its data");
+            }
+            runs = number;
+        }
+        let is_named = |record: &Record| !matches!(record, Record::Write { run, .. } if *run > runs);
+        if self.records.iter().all(is_named) { Ok(()) } else { Err("data in a run that is not named") }
     }
 
     /// Blocks of data behind the records.
     pub fn data(&self) -> u64 {
-        self.records.iter().map(Record::data).sum()
+        self.records.iter().map(|record| record.data_in(0)).sum()
+    }
+
+    /// Data that lies apart: the class of its head, its first physical block, its blocks.
+    pub fn apart(&self) -> impl Iterator<Item = (u8, u64, u64)> {
+        self.records.iter().filter_map(|record| match *record {
+            Record::Apart { class, pba, len } => Some((class, pba, len)),
+            _ => None,
+        })
     }
 }

@@ -3,6 +3,7 @@
 //! The kinds differ from each other and from those of a [catalogue](esker_layer_thin::catalogue), so that recovery
 //! looks for batches in segments of the log only.
 
+use esker_cleaning::Class;
 use esker_framing::{Page, PageId, Record};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -19,6 +20,9 @@ const COPIES: u16 = 2;
 pub(super) struct RawHead {
     pub previous: U64,
     pub generation: U64,
+    pub class: u8,
+    pub begins_with_data: u8,
+    pub reserved: [u8; 6],
 }
 
 /// The payload of a head of copies.
@@ -47,12 +51,22 @@ pub struct SegmentHeader {
     pub generation: u64,
     /// All records before this number were durable when it was begun.
     pub durable: u64,
+    /// The class of its data: one of [`Class::NEW`].
+    pub class: Class,
+    /// Whether data of a batch that lies elsewhere comes first: then no batch begins at block 1.
+    pub begins_with_data: bool,
 }
 
 impl SegmentHeader {
     /// Its block.
     pub fn encode(&self, g: &Geometry) -> Vec<u8> {
-        let raw = RawHead { previous: self.previous.into(), generation: self.generation.into() };
+        let raw = RawHead {
+            previous: self.previous.into(),
+            generation: self.generation.into(),
+            class: number_of(self.class),
+            begins_with_data: u8::from(self.begins_with_data),
+            reserved: [0; 6],
+        };
         let SegmentHeader { volume: log, epoch, seq: number, durable, .. } = *self;
         let position = g.first_of(self.segment);
         Record { log, epoch, number, position, durable, kind: LOG, payload: raw.as_bytes() }.seal(g.block as usize)
@@ -70,6 +84,8 @@ impl SegmentHeader {
             previous: raw.previous.get(),
             generation: raw.generation.get(),
             durable: record.durable,
+            class: Class::numbered(raw.class).filter(|class| class.is_new())?,
+            begins_with_data: raw.begins_with_data != 0,
         };
         let is_it = (record.kind, record.log, record.position) == (LOG, volume, g.first_of(segment));
         is_it.then_some(head)
@@ -85,8 +101,13 @@ pub struct CopyHeader {
     pub segment: SegmentNo,
     /// Number of the first record of the segment that the first copies come from: the age of its data.
     pub born: u64,
-    /// What its data have in common: a number of `esker_cleaning::Class`.
+    /// What its data have in common: a number of [`Class`].
     pub class: u8,
+}
+
+/// The number of a class on the medium.
+pub fn number_of(class: Class) -> u8 {
+    u8::try_from(class.index()).expect("there are seven")
 }
 
 impl CopyHeader {

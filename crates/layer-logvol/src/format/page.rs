@@ -1,7 +1,7 @@
-//! Pages of the map: each holds one node of its tree.
+//! Pages of the map: each holds one node, or a part of the index that says where nodes are.
 
 use super::{checksum, get, get_u16, get_u32, put};
-use crate::map::{Extent, LOGICAL_BLOCKS};
+use crate::map::{Child, Extent, LOGICAL_BLOCKS, Leaf, Node, NodeId, Packed, TRACT, TRACT_BITS, written::Content};
 use crate::number::PageNo;
 
 /// Bytes of a page's head.
@@ -9,7 +9,16 @@ pub const PAGE_HEAD: usize = 32;
 /// Bytes of an extent in a leaf.
 pub(super) const LEAF_ENTRY: usize = 24;
 /// Bytes of a child in an inner node.
-pub(super) const INNER_ENTRY: usize = 16;
+pub(super) const INNER_ENTRY: usize = 8;
+/// Bytes of a root.
+pub(super) const ROOT_ENTRY: usize = 4;
+/// Bytes of a page in the index.
+pub(super) const INDEX_ENTRY: usize = 8;
+
+const LEAF: u8 = 0;
+const INNER: u8 = 1;
+const ROOTS: u8 = 2;
+const INDEX: u8 = 3;
 
 const MAGIC: u64 = u32::from_le_bytes(*b"EsMp") as u64;
 
@@ -24,13 +33,17 @@ pub struct PageId {
     pub generation: u64,
 }
 
-/// A node as it lies in a page.
+/// What is in a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Page {
-    /// Extents, in order.
+    /// Extents of blocks of a tract, in order.
     Leaf(Vec<Extent>),
-    /// First logical block and page of each child, in order, and the level above the leaves.
-    Inner(u8, Vec<(u64, PageNo)>),
+    /// The first block of each child in its tract, in order, and the child's number.
+    Inner(Vec<(u32, u32)>),
+    /// The number of the first tract over how many there are, and the number of each root; 0 for none.
+    Roots(u32, Vec<u32>),
+    /// Level above the lowest of the index, and pages; 0 for none.
+    Index(u8, Vec<PageNo>),
 }
 
 /// Why bytes are not the page that is looked for.
@@ -58,37 +71,43 @@ impl Page {
         put(out, 8, 8, id.generation);
         put(out, 16, 8, id.page.0);
         put(out, 28, 4, u64::from(id.volume));
-        let (count, level) = match self {
-            Page::Leaf(extents) => {
-                for (extent, place) in extents.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(LEAF_ENTRY)) {
-                    put(place, 0, 6, extent.lba);
-                    put(place, 6, 6, extent.pba);
-                    put(place, 12, 4, u64::from(extent.len));
-                }
-                (extents.len(), 0)
-            }
-            Page::Inner(level, children) => {
-                for ((first, page), place) in children.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(INNER_ENTRY)) {
-                    put(place, 0, 8, *first);
-                    put(place, 8, 8, page.0);
-                }
-                (children.len(), *level)
-            }
+        let (kind, level, count, entry) = match self {
+            Page::Leaf(extents) => (LEAF, 0, extents.len(), LEAF_ENTRY),
+            Page::Inner(children) => (INNER, 0, children.len(), INNER_ENTRY),
+            // The number comes first.
+            Page::Roots(_, roots) => (ROOTS, 0, roots.len() + 1, ROOT_ENTRY),
+            Page::Index(level, pages) => (INDEX, *level, pages.len(), INDEX_ENTRY),
         };
-        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
         assert!(PAGE_HEAD + count * entry <= out.len(), "{count} entries in a page of {} bytes", out.len());
+        let mut places = out[PAGE_HEAD..].chunks_exact_mut(entry);
+        match self {
+            Page::Leaf(extents) => extents.iter().zip(places).for_each(|(extent, place)| {
+                put(place, 0, 6, extent.lba);
+                put(place, 6, 6, extent.pba);
+                put(place, 12, 4, u64::from(extent.len));
+            }),
+            Page::Inner(children) => children.iter().zip(places).for_each(|((first, node), place)| {
+                put(place, 0, 4, u64::from(*first));
+                put(place, 4, 4, u64::from(*node));
+            }),
+            Page::Roots(number, roots) => {
+                let numbers = std::iter::once(number).chain(roots);
+                numbers.zip(&mut places).for_each(|(number, place)| put(place, 0, 4, u64::from(*number)));
+            }
+            Page::Index(_, pages) => pages.iter().zip(places).for_each(|(page, place)| put(place, 0, 8, page.0)),
+        }
         put(out, 24, 2, count as u64);
-        put(out, 26, 1, u64::from(level));
+        put(out, 26, 1, u64::from(kind));
+        put(out, 27, 1, u64::from(level));
         let sum = checksum(out, 4);
         put(out, 4, 4, u64::from(sum));
     }
 
-    /// Reads the page of level `level` with this number, which a checkpoint up to `id.generation` wrote and whose
-    /// logical blocks are `bounds`.
+    /// Reads the page with this number, which a checkpoint up to `id.generation` wrote.
     ///
     /// # Errors
     /// [`PageError`].
-    pub fn decode(bytes: &[u8], id: PageId, level: u8, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+    pub fn decode(bytes: &[u8], id: PageId) -> Result<Page, PageError> {
         if bytes.len() < PAGE_HEAD || get(bytes, 0, 4) != MAGIC || get(bytes, 4, 4) != u64::from(checksum(bytes, 4)) {
             return Err(PageError::Checksum);
         }
@@ -96,30 +115,67 @@ impl Page {
         if !is_it || get(bytes, 8, 8) > id.generation {
             return Err(PageError::Other);
         }
-        let count = usize::from(get_u16(bytes, 24));
-        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
-        if bytes[26] != level {
-            return Err(PageError::Misfit("another level than its parent says"));
-        }
+        let (count, kind, level) = (usize::from(get_u16(bytes, 24)), bytes[26], bytes[27]);
+        let entry = match kind {
+            LEAF => LEAF_ENTRY,
+            INNER => INNER_ENTRY,
+            ROOTS => ROOT_ENTRY,
+            INDEX => INDEX_ENTRY,
+            _ => return Err(PageError::Misfit("a kind that a newer esker may know")),
+        };
         if PAGE_HEAD + count * entry > bytes.len() {
             return Err(PageError::Misfit("more entries than fit"));
         }
+        if level > 0 && kind != INDEX {
+            return Err(PageError::Misfit("a level, and is no part of the index"));
+        }
         let entries = bytes[PAGE_HEAD..].chunks_exact(entry).take(count);
-        if level > 0 {
-            return inner(level, entries.map(|e| (get(e, 0, 8), PageNo(get(e, 8, 8)))).collect(), bounds);
+        match kind {
+            LEAF => leaf(entries),
+            INNER => inner(entries.map(|e| (get_u32(e, 0), get_u32(e, 4))).collect()),
+            ROOTS => roots(entries.map(|e| get_u32(e, 0)).collect()),
+            _ => Ok(Page::Index(level, entries.map(|e| PageNo(get(e, 0, 8))).collect())),
         }
-        if entries.clone().any(|e| get(e, 16, 8) != 0) {
-            return Err(PageError::Misfit("keys or groups, which a newer esker may know"));
+    }
+
+    /// What a checkpoint writes.
+    pub(crate) fn of(content: &Content) -> Page {
+        match content {
+            Content::Index(level, pages) => Page::Index(*level, pages.clone()),
+            Content::Node(node) => match &**node {
+                Node::Leaf(leaf) => Page::Leaf(leaf.entries.iter().map(|entry| entry.extent()).collect()),
+                Node::Inner(children) => Page::Inner(children.iter().map(|c| (c.first, c.node.0)).collect()),
+                Node::Roots(number, roots) => Page::Roots(*number, roots.iter().map(|root| root.0).collect()),
+            },
         }
-        let extent = |e: &[u8]| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get_u32(e, 12) };
-        leaf(entries.map(extent).collect(), bounds)
+    }
+
+    /// The node that it is; none for a part of the index.
+    pub(crate) fn into_node(self) -> Option<Node> {
+        match self {
+            Page::Leaf(extents) => {
+                let entries = extents.into_iter().map(Packed::of).collect();
+                Some(Node::Leaf(Leaf { home: 0, entries }))
+            }
+            Page::Inner(children) => {
+                let child = |(first, node)| Child { first, node: NodeId(node) };
+                Some(Node::Inner(children.into_iter().map(child).collect()))
+            }
+            Page::Roots(number, roots) => Some(Node::Roots(number, roots.into_iter().map(NodeId).collect())),
+            Page::Index(..) => None,
+        }
     }
 }
 
-fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
-    let mut at = bounds.start;
+fn leaf<'a>(entries: impl Iterator<Item = &'a [u8]> + Clone) -> Result<Page, PageError> {
+    if entries.clone().any(|e| get(e, 16, 8) != 0) {
+        return Err(PageError::Misfit("keys or groups, which a newer esker may know"));
+    }
+    let extents = entries.map(|e| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get_u32(e, 12) });
+    let extents: Vec<Extent> = extents.collect();
+    let mut at = 0;
     for extent in &extents {
-        if extent.len == 0 || extent.lba < at || extent.end() > bounds.end.min(LOGICAL_BLOCKS) {
+        if extent.len == 0 || extent.lba < at || extent.end() > TRACT {
             return Err(PageError::Misfit("extents that are out of order or bounds"));
         }
         at = extent.end();
@@ -127,12 +183,19 @@ fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, Page
     Ok(Page::Leaf(extents))
 }
 
-fn inner(level: u8, children: Vec<(u64, PageNo)>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+fn inner(children: Vec<(u32, u32)>) -> Result<Page, PageError> {
     let is_ordered = children.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    let is_inside = children.last().is_some_and(|last| last.0 < bounds.end);
-    let starts = children.first().is_some_and(|child| child.0 >= bounds.start);
-    match is_ordered && is_inside && starts && children.iter().all(|child| !child.1.is_none()) {
-        true => Ok(Page::Inner(level, children)),
+    let is_inside = children.last().is_some_and(|last| u64::from(last.0) < TRACT);
+    match is_ordered && is_inside && children.iter().all(|child| child.1 != 0) {
+        true => Ok(Page::Inner(children)),
         false => Err(PageError::Misfit("children that are out of order or bounds")),
     }
+}
+
+fn roots(mut numbers: Vec<u32>) -> Result<Page, PageError> {
+    if numbers.is_empty() || u64::from(numbers[0]) > LOGICAL_BLOCKS >> TRACT_BITS {
+        return Err(PageError::Misfit("roots of tracts that do not exist"));
+    }
+    let number = numbers.remove(0);
+    Ok(Page::Roots(number, numbers))
 }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use esker_cleaning::Class;
 use esker_framing::{Features, HEADER, Header, Newest, Superblock, SuperblockError, seal, unseal};
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -34,8 +35,17 @@ pub(super) struct Body {
     pub block_log2: u8,
     pub page_log2: u8,
     pub height: u8,
-    pub reserved: [u8; LEN - HEADER - 83],
+    pub gap: [u8; 5],
+    pub long_segment: U64,
+    pub long_block: U64,
+    pub reserved: [u8; LEN - HEADER - 104],
 }
+
+/// Heads of the log: one for each class of new data.
+pub const HEADS: usize = Class::NEW.len();
+
+/// Where each head of the log goes on, by class.
+pub type Heads = [Position; HEADS];
 
 /// A place in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -59,13 +69,13 @@ pub struct Slot {
     pub epoch: u64,
     /// All records before this number are in the map.
     pub seq: u64,
-    /// Where record `seq` will be, unless a new segment is opened for it.
-    pub position: Position,
-    /// Page of the map's root.
+    /// Record `seq` will be at one of these places, unless a new segment is opened for it.
+    pub heads: Heads,
+    /// Page of the root of the index of the map's nodes.
     pub root: PageNo,
-    /// Levels of the map above its leaves.
+    /// Levels of the index above its lowest.
     pub height: u8,
-    /// Extents of the map.
+    /// Extents of all leaves of the map.
     pub mappings: u64,
     /// Logical blocks that are mapped.
     pub blocks: u64,
@@ -87,6 +97,12 @@ impl Slot {
         unseal(bytes).and_then(Newest::writable)
     }
 
+    /// Whether two heads are in one segment.
+    fn heads_meet(&self) -> bool {
+        let [short, long] = self.heads;
+        short.block > 0 && long.block > 0 && short.segment == long.segment
+    }
+
     /// Numbers that would lead astray.
     fn check(&self) -> Result<(), &'static str> {
         let g = &self.geometry;
@@ -96,7 +112,8 @@ impl Slot {
         let rules = [
             ("generation", self.generation > 0 && self.generation < u64::MAX),
             ("sequence", self.seq < 1 << 62),
-            ("position", self.position.segment.number() < g.segments && self.position.block <= g.segment),
+            ("position", self.heads.iter().all(|at| at.segment.number() < g.segments && at.block <= g.segment)),
+            ("position", !self.heads_meet()),
             ("root", g.segment_of_page(self.root).is_some() && self.height < 16),
         ];
         rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(*what))
@@ -110,7 +127,7 @@ fn log2(bytes: u32) -> u8 {
 
 impl Superblock for Slot {
     const MAGIC: [u8; 8] = esker_layer_kit::media::VOLUME;
-    const VERSION: u16 = 2;
+    const VERSION: u16 = 4;
     const KNOWN: Features = Features::NONE;
     /// A segment that was begun under a newer checkpoint has its generation. Without one, only pages were used anew.
     const DETECTS_STALE: bool = true;
@@ -122,28 +139,35 @@ impl Superblock for Slot {
     }
 
     fn encode_body(&self) -> Vec<u8> {
-        let g = &self.geometry;
+        let (g, [short, long]) = (&self.geometry, self.heads);
         let body = Body {
             segment: g.segment.into(),
             segments: g.segments.into(),
             start: g.start.into(),
             epoch: self.epoch.into(),
             seq: self.seq.into(),
-            position_segment: self.position.segment.number().into(),
-            position_block: self.position.block.into(),
+            position_segment: short.segment.number().into(),
+            position_block: short.block.into(),
             root: self.root.0.into(),
             mappings: self.mappings.into(),
             blocks: self.blocks.into(),
             block_log2: log2(g.block),
             page_log2: log2(g.page),
             height: self.height,
-            reserved: [0; LEN - HEADER - 83],
+            gap: [0; 5],
+            long_segment: long.segment.number().into(),
+            long_block: long.block.into(),
+            reserved: [0; LEN - HEADER - 104],
         };
         body.as_bytes().to_vec()
     }
 
     fn decode_body(header: &Header, body: &[u8]) -> Result<Slot, &'static str> {
         let body = Body::ref_from_bytes(body).map_err(|_| "length")?;
+        let position = |segment: &U64, block: &U64| {
+            let segment = SegmentNo::new(segment.get()).ok_or("position")?;
+            Ok::<_, &'static str>(Position { segment, block: block.get() })
+        };
         let power = |log2: u8| 1u32.checked_shl(log2.into()).filter(|_| log2 <= 16).ok_or("block");
         let geometry = Geometry {
             block: power(body.block_log2)?,
@@ -158,10 +182,10 @@ impl Superblock for Slot {
             generation: header.generation,
             epoch: body.epoch.get(),
             seq: body.seq.get(),
-            position: Position {
-                segment: SegmentNo::new(body.position_segment.get()).ok_or("position")?,
-                block: body.position_block.get(),
-            },
+            heads: [
+                position(&body.position_segment, &body.position_block)?,
+                position(&body.long_segment, &body.long_block)?,
+            ],
             root: PageNo(body.root.get()),
             height: body.height,
             mappings: body.mappings.get(),

@@ -9,6 +9,7 @@ use super::slot::Body;
 use super::*;
 use crate::map::Extent;
 use crate::number::{PageNo, SegmentNo};
+use esker_cleaning::Class;
 
 fn geometry() -> Geometry {
     Geometry::fit(1 << 20, 512, 512, 16 << 10).unwrap()
@@ -21,7 +22,7 @@ fn slot() -> Slot {
         generation: 7,
         epoch: 0xfeed,
         seq: 99,
-        position: Position { segment: SegmentNo::of(3), block: 5 },
+        heads: [(3, 5), (6, 7)].map(|(segment, block)| Position { segment: SegmentNo::of(segment), block }),
         root: PageNo(40),
         height: 1,
         mappings: 11,
@@ -35,7 +36,9 @@ fn batch() -> Batch {
         seq: 100,
         durable: 98,
         records: vec![
-            Record::Write { lba: 0x0102_0304_0506, len: 9, sum: 0xaabb_ccdd },
+            Record::Apart { class: 1, pba: 77, len: 8 },
+            Record::Write { lba: 0x0102_0304_0506, len: 9, sum: 0xaabb_ccdd, run: 0 },
+            Record::Write { lba: 0x0605, len: 8, sum: 1, run: 1 },
             Record::Clone { src: 10, dst: 500, len: 20 },
             Record::Move { src: 500, dst: 10, len: 20 },
             Record::Delete { lba: 7, len: 1 << 40 },
@@ -45,10 +48,12 @@ fn batch() -> Batch {
 
 const ID: PageId = PageId { volume: 5, page: PageNo(44), generation: 3 };
 
-fn pages() -> [Page; 2] {
+fn pages() -> [Page; 4] {
     [
-        Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 40, pba: 9, len: 1 }]),
-        Page::Inner(2, vec![(0, PageNo(12)), (800, PageNo(13))]),
+        Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 27, pba: 9, len: 1 }]),
+        Page::Inner(vec![(0, 12), (800, 13)]),
+        Page::Roots(6, vec![0, 4, 0, 4]),
+        Page::Index(1, vec![PageNo(77), PageNo::NONE, PageNo(78)]),
     ]
 }
 
@@ -85,30 +90,42 @@ fn the_layout_is_that_of_the_page() {
         offset_of!(Body, block_log2),
         offset_of!(Body, page_log2),
         offset_of!(Body, height),
+        offset_of!(Body, long_segment),
+        offset_of!(Body, long_block),
         offset_of!(Body, reserved),
     ];
-    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 147]);
+    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 152, 160, 168]);
     assert_eq!((HEADER + size_of::<Body>(), slot().encode().len()), (512, SLOT));
-    let head = [offset_of!(RawHead, previous), offset_of!(RawHead, generation)];
-    assert_eq!((head.map(|at| RECORD_HEADER + at), RECORD_HEADER + size_of::<RawHead>()), ([64, 72], 80));
+    let head = [
+        offset_of!(RawHead, previous),
+        offset_of!(RawHead, generation),
+        offset_of!(RawHead, class),
+        offset_of!(RawHead, begins_with_data),
+    ];
+    assert_eq!((head.map(|at| RECORD_HEADER + at), RECORD_HEADER + size_of::<RawHead>()), ([64, 72, 80, 81], 88));
     let copies = [offset_of!(RawCopyHead, born), offset_of!(RawCopyHead, class)];
     assert_eq!((copies.map(|at| PAGE_HEADER + at), PAGE_HEADER + size_of::<RawCopyHead>()), ([48, 56], 64));
 
     let bytes = encoded(&batch(), 512);
     assert_eq!(hex(&bytes[..4]), "45620000");
-    assert_eq!((get(&bytes, 8, 8), get(&bytes, 16, 8), get(&bytes, 24, 4), get(&bytes, 28, 4)), (100, 0xfeed, 2, 4));
+    assert_eq!((get(&bytes, 8, 8), get(&bytes, 16, 8), get(&bytes, 24, 4), get(&bytes, 28, 4)), (100, 0xfeed, 2, 6));
     let record = |i: usize| hex(&bytes[BATCH_HEAD + RECORD * i..][..RECORD]);
-    assert_eq!(record(0), "0100 0000 060504030201 0000 09000000 ddccbbaa 00000000".replace(' ', ""));
-    assert_eq!(record(1), "0200 140000000000 0a0000000000 f40100000000 00000000".replace(' ', ""));
-    assert_eq!(record(2), "0300 140000000000 f40100000000 0a0000000000 00000000".replace(' ', ""));
-    assert_eq!(record(3), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
+    assert_eq!(record(0), "0501 080000000000 4d0000000000 000000000000 00000000".replace(' ', ""));
+    assert_eq!(record(2), "0101 0000 050600000000 0000 08000000 01000000 00000000".replace(' ', ""));
+    assert_eq!(record(1), "0100 0000 060504030201 0000 09000000 ddccbbaa 00000000".replace(' ', ""));
+    assert_eq!(record(3), "0200 140000000000 0a0000000000 f40100000000 00000000".replace(' ', ""));
+    assert_eq!(record(4), "0300 140000000000 f40100000000 0a0000000000 00000000".replace(' ', ""));
+    assert_eq!(record(5), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
     assert_eq!((records_per(512), records_per(4096)), (20, 169));
 
-    let [leaf, inner] = pages().map(|page| page_bytes(&page));
+    let [leaf, inner, roots, index] = pages().map(|page| page_bytes(&page));
     assert_eq!(hex(&leaf[..4]), hex(b"EsMp"));
     assert_eq!((get(&leaf, 8, 8), get(&leaf, 16, 8), get(&leaf, 24, 2), leaf[26], get(&leaf, 28, 4)), (3, 44, 2, 0, 5));
     assert_eq!(hex(&leaf[32..56]), "010000000000 020000000000 03000000 0000000000000000".replace(' ', ""));
-    assert_eq!((inner[26], get(&inner, 32, 8), get(&inner, 40, 8), get(&inner, 48, 8)), (2, 0, 12, 800));
+    assert_eq!((inner[26], hex(&inner[32..48])), (1, "00000000 0c000000 20030000 0d000000".replace(' ', "")));
+    assert_eq!((roots[26], get(&roots, 24, 2)), (2, 5));
+    assert_eq!(hex(&roots[32..52]), "06000000 00000000 04000000 00000000 04000000".replace(' ', ""));
+    assert_eq!((index[26], index[27], get(&index, 32, 8), get(&index, 40, 8), get(&index, 48, 8)), (3, 1, 77, 0, 78));
 }
 
 #[test]
@@ -117,9 +134,9 @@ fn what_is_written_reads_back() {
     for block in [512, 4096] {
         assert_eq!(Batch::decode(&encoded(&batch(), block), block, 0xfeed), Ok(batch()));
     }
-    let [leaf, inner] = pages();
-    assert_eq!(Page::decode(&page_bytes(&leaf), ID, 0, 0..u64::MAX), Ok(leaf));
-    assert_eq!(Page::decode(&page_bytes(&inner), ID, 2, 0..1000), Ok(inner));
+    for page in pages() {
+        assert_eq!(Page::decode(&page_bytes(&page), ID), Ok(page));
+    }
     let (head, copies) = heads();
     let g = &geometry();
     let (log, moved) = (head.encode(g), copies.encode(g));
@@ -151,14 +168,16 @@ fn heads() -> (SegmentHeader, CopyHeader) {
         previous: 7,
         generation: 8,
         durable: 3,
+        class: Class::NEW_LONG,
+        begins_with_data: true,
     };
     (head, CopyHeader { volume: 9, segment: SegmentNo::of(6), born: 2, class: 3 })
 }
 
-/// What version 2 wrote; it must stay readable.
+/// What version 4 wrote; it must stay readable.
 #[test]
 fn golden_bytes_read_as_they_were_written() {
-    let golden = include_bytes!("../../golden/volume-v2.bin");
+    let golden = include_bytes!("../../golden/volume-v4.bin");
     let (head, copies) = heads();
     let heads = [head.encode(&geometry()), copies.encode(&geometry())].concat();
     let pages = pages().map(|page| page_bytes(&page)).concat();
@@ -207,6 +226,9 @@ fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
     check(96, &[255; 8], "sequence");
     check(104, &[255], "position");
     check(112, &[33], "position");
+    check(152, &[255], "position");
+    check(160, &[33], "position");
+    check(152, &[3], "position");
     check(120, &[0], "root");
     check(120, &[255; 8], "root");
     check(146, &[16], "root");
@@ -226,35 +248,45 @@ fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
     };
     let record = |i: usize| BATCH_HEAD + RECORD * i;
     check(2, &[1], "another kind of batch");
-    check(record(0), &[9], "not known");
-    check(record(0) + 1, &[1], "flags");
-    check(record(0) + 2, &[1], "a key");
-    check(record(0) + 12, &[0; 4], "outside");
-    check(record(1) + 20, &[1], "group");
-    check(record(1) + 8, &[255; 6], "outside");
-    check(record(1) + 14, &[11, 0], "overlap");
-    check(record(3) + 14, &[1], "a destination");
+    check(record(0) + 2, &[9], "another length");
+    check(record(0) + 2, &[0], "no data apart");
+    check(record(0) + 14, &[1], "no data apart");
+    check(record(1), &[9], "not known");
+    check(record(5) + 1, &[1], "flags");
+    check(record(1) + 2, &[1], "a key");
+    check(record(1) + 12, &[0; 4], "outside");
+    check(record(2) + 1, &[2], "another length");
+    check(record(1) + 1, &[2], "not named");
+    check(record(3) + 20, &[1], "group");
+    check(record(3) + 8, &[255; 6], "outside");
+    check(record(3) + 14, &[11, 0], "overlap");
+    check(record(5) + 14, &[1], "a destination");
     assert_eq!(Batch::decode(&encoded(&batch(), 512), 512, 0xbeef), Err(BatchError::None), "another epoch");
 }
 
 #[test]
-fn pages_that_do_not_fit_their_parent_are_refused() {
-    let [leaf, inner] = pages().map(|page| page_bytes(&page));
-    assert_eq!(Page::decode(&leaf, PageId { page: PageNo(45), ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
-    assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
-    assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
-    assert!(matches!(Page::decode(&leaf, ID, 1, 0..u64::MAX), Err(PageError::Misfit(_))));
-    assert!(matches!(Page::decode(&leaf, ID, 0, 2..u64::MAX), Err(PageError::Misfit(_))));
-    assert!(matches!(Page::decode(&leaf, ID, 0, 0..50), Err(PageError::Misfit(_))));
-    assert!(matches!(Page::decode(&inner, ID, 2, 0..800), Err(PageError::Misfit(_))));
-    assert!(
-        matches!(Page::decode(&inner, ID, 2, 1..900), Err(PageError::Misfit(_))),
-        "the first child begins before its parent"
-    );
-    let keyed = forged(leaf.clone(), 512, 4, 32 + 16, &[1]);
-    assert!(matches!(Page::decode(&keyed, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
-    let crowded = forged(leaf, 512, 4, 24, &[255]);
-    assert!(matches!(Page::decode(&crowded, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
+fn pages_that_no_esker_writes_are_refused() {
+    let [leaf, inner, roots, _] = pages().map(|page| page_bytes(&page));
+    assert_eq!(Page::decode(&leaf, PageId { page: PageNo(45), ..ID }), Err(PageError::Other));
+    assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }), Err(PageError::Other));
+    assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }), Err(PageError::Other));
+    let refuses = |page: &[u8], at: usize, value: &[u8]| {
+        let forged = forged(page.to_vec(), 512, 4, at, value);
+        assert!(matches!(Page::decode(&forged, ID), Err(PageError::Misfit(_))), "byte {at}");
+    };
+    refuses(&leaf, 32 + 16, &[1]);
+    refuses(&leaf, 24, &[255]);
+    refuses(&leaf, 26, &[4]);
+    refuses(&leaf, 27, &[1]);
+    refuses(&leaf, 32 + 12, &[0; 4]);
+    refuses(&leaf, 32 + 24, &[2, 0, 0, 0]);
+    refuses(&leaf, 32 + 24, &[0, 0, 0, 16]);
+    refuses(&inner, 40, &[0; 4]);
+    refuses(&inner, 40, &[0, 0, 0, 16]);
+    refuses(&inner, 36, &[0; 4]);
+    refuses(&inner, 24, &[0]);
+    refuses(&roots, 24, &[0]);
+    refuses(&roots, 32, &[255; 4]);
 }
 
 #[test]
@@ -273,7 +305,7 @@ fn bad_geometries_are_refused_with_what_would_be_right() {
     check(1 << 60, 4096, 4096, 128 << 20, "a size of at most 4PiB");
     assert_eq!(Geometry::fit(64 << 40, 4096, 4096, 16 << 20).map(|g| g.segments), Ok((1 << 22) - 1));
     let g = Geometry::fit(1 << 34, 4096, 4096, 128 << 20).unwrap();
-    assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 254));
+    assert_eq!((g.start, g.segments, g.fanout().leaf, g.fanout().inner), (1 << 20, 127, 169, 508));
     assert!(
         g.bytes() <= 1 << 34
             && g.segment_of_page(PageNo(0)).is_none()
@@ -291,8 +323,8 @@ proptest! {
         };
         prop_assert!(Slot::decode(&flipped(slot().encode())).is_err());
         prop_assert!(Batch::decode(&flipped(encoded(&batch(), 512)), 512, 0xfeed).is_err());
-        let [leaf, inner] = pages();
-        prop_assert!(Page::decode(&flipped(page_bytes(&leaf)), ID, 0, 0..u64::MAX).is_err());
-        prop_assert!(Page::decode(&flipped(page_bytes(&inner)), ID, 2, 0..1000).is_err());
+        for page in pages() {
+            prop_assert!(Page::decode(&flipped(page_bytes(&page)), ID).is_err());
+        }
     }
 }

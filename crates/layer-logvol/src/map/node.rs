@@ -1,9 +1,8 @@
 //! Nodes, and extents in 16 bytes.
 
-use std::sync::Arc;
+use std::fmt::{Display, Formatter, Result as Written};
 
 use super::Extent;
-use crate::number::PageNo;
 
 /// An extent in 16 bytes: 48 bits of each address, and the upper and lower half of the length beside them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,21 +25,54 @@ impl Packed {
     }
 }
 
+/// The number of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// No node.
+    pub(crate) const NONE: NodeId = NodeId(0);
+
+    pub(crate) fn is_none(self) -> bool {
+        self == NodeId::NONE
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Display for NodeId {
+    fn fmt(&self, out: &mut Formatter<'_>) -> Written {
+        self.0.fmt(out)
+    }
+}
+
 /// A child of an inner node.
-#[derive(Clone)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Child {
-    /// Logical blocks from here on are the child's, up to the next child's. The first child has what is before it, too.
-    pub first: u64,
-    /// The page that holds the child as it is, if one does.
-    pub page: PageNo,
-    pub node: Arc<Node>,
+    /// Blocks of the tract from here on are the child's, up to the next child's. The first child has what is before it,
+    /// too.
+    pub first: u32,
+    pub node: NodeId,
+}
+
+/// A leaf.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Leaf {
+    /// The tract for which it was made: what copies of its blocks are ordered by.
+    pub home: u32,
+    /// Extents of blocks of a tract.
+    pub entries: Vec<Packed>,
 }
 
 /// A node. Inner nodes have at least one child.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Node {
-    Leaf(Vec<Packed>),
+    Leaf(Leaf),
     Inner(Vec<Child>),
+    /// The roots of tracts that follow each other, and the number of the first tract over how many they are.
+    Roots(u32, Vec<NodeId>),
 }
 
 /// Entries that a full leaf grows by: less would move it too often, more would waste memory.
@@ -48,7 +80,7 @@ const GROWTH: usize = 8;
 
 /// The child that is responsible for `lba`.
 pub(crate) fn responsible(children: &[Child], lba: u64) -> usize {
-    children.partition_point(|child| child.first <= lba).saturating_sub(1)
+    children.partition_point(|child| u64::from(child.first) <= lba).saturating_sub(1)
 }
 
 /// Makes room for `more` entries without the doubling of a vector.
@@ -58,82 +90,66 @@ pub(crate) fn grow(entries: &mut Vec<Packed>, more: usize) {
     }
 }
 
+impl Leaf {
+    /// Its extents, as they lie in its home.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
+        self.entries.iter().map(|entry| self.at_home(entry.extent()))
+    }
+
+    /// An extent of its tract, in the logical space.
+    pub(crate) fn at_home(&self, extent: Extent) -> Extent {
+        Extent { lba: extent.lba + (u64::from(self.home) << super::TRACT_BITS), ..extent }
+    }
+}
+
 impl Node {
-    /// Children of an inner node, none of a leaf.
+    /// Children of an inner node.
     pub(crate) fn children(&self) -> &[Child] {
         match self {
-            Node::Leaf(_) => &[],
+            Node::Leaf(_) | Node::Roots(..) => &[],
             Node::Inner(children) => children,
         }
     }
 
-    /// Entries of either kind.
+    /// The leaf that it is.
+    pub(crate) fn leaf(&self) -> Option<&Leaf> {
+        match self {
+            Node::Leaf(leaf) => Some(leaf),
+            Node::Inner(_) | Node::Roots(..) => None,
+        }
+    }
+
+    /// Nodes that it refers to.
+    pub(crate) fn refers_to(&self) -> Vec<NodeId> {
+        match self {
+            Node::Leaf(_) => Vec::new(),
+            Node::Inner(children) => children.iter().map(|child| child.node).collect(),
+            Node::Roots(_, roots) => roots.iter().copied().filter(|root| !root.is_none()).collect(),
+        }
+    }
+
+    /// Entries of any kind.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Node::Leaf(entries) => entries.len(),
+            Node::Leaf(leaf) => leaf.entries.len(),
             Node::Inner(children) => children.len(),
+            Node::Roots(_, roots) => roots.len(),
         }
     }
 
-    /// Whether it holds no extent, told by a look at its only path.
-    pub(crate) fn is_void(&self) -> bool {
+    /// Cuts entries from `at` on off: the first block of the new node, and the node.
+    pub(crate) fn split_off(&mut self, at: usize) -> (u32, Node) {
         match self {
-            Node::Leaf(entries) => entries.is_empty(),
-            Node::Inner(children) => matches!(&children[..], [only] if only.node.is_void()),
-        }
-    }
-
-    /// Levels below it.
-    pub(crate) fn height(&self) -> u8 {
-        self.children().first().map_or(0, |child| 1 + child.node.height())
-    }
-
-    /// Nodes, itself included.
-    pub(crate) fn nodes(&self) -> u64 {
-        1 + self.children().iter().map(|child| child.node.nodes()).sum::<u64>()
-    }
-
-    /// Cuts entries from `at` on off: the first logical block of the new node, and the node.
-    pub(crate) fn split_off(&mut self, at: usize) -> (u64, Node) {
-        match self {
-            Node::Leaf(entries) => {
+            Node::Leaf(Leaf { home, entries }) => {
                 let right = entries.split_off(at);
                 entries.shrink_to(at + GROWTH);
-                (right[0].lba(), Node::Leaf(right))
+                (within_tract(right[0].lba()), Node::Leaf(Leaf { home: *home, entries: right }))
             }
             Node::Inner(children) => {
                 let right = children.split_off(at);
                 (right[0].first, Node::Inner(right))
             }
-        }
-    }
-
-    /// Takes the entries of its right neighbour, which begins at `first`.
-    pub(crate) fn absorb(&mut self, first: u64, right: &Node) {
-        match (self, right) {
-            (Node::Leaf(entries), Node::Leaf(others)) => {
-                grow(entries, others.len());
-                entries.extend_from_slice(others);
-            }
-            (Node::Inner(children), Node::Inner(others)) => {
-                let at = children.len();
-                children.extend_from_slice(others);
-                children[at].first = first;
-            }
-            _ => unreachable!("neighbours are of one level"),
-        }
-    }
-
-    /// Extents and blocks below.
-    pub(crate) fn totals(&self) -> (u64, u64) {
-        match self {
-            Node::Leaf(entries) => {
-                (entries.len() as u64, entries.iter().map(|entry| u64::from(entry.extent().len)).sum())
-            }
-            Node::Inner(children) => children.iter().fold((0, 0), |(mappings, blocks), child| {
-                let below = child.node.totals();
-                (mappings + below.0, blocks + below.1)
-            }),
+            Node::Roots(..) => unreachable!("roots have a fixed number"),
         }
     }
 
@@ -141,9 +157,15 @@ impl Node {
     pub(crate) fn memory(&self) -> u64 {
         const FIXED: usize = size_of::<Node>() + 4 * size_of::<usize>();
         let own = match self {
-            Node::Leaf(entries) => entries.capacity() * size_of::<Packed>(),
+            Node::Leaf(leaf) => leaf.entries.capacity() * size_of::<Packed>(),
             Node::Inner(children) => children.capacity() * size_of::<Child>(),
+            Node::Roots(_, roots) => roots.capacity() * size_of::<NodeId>(),
         };
-        (FIXED + own) as u64 + self.children().iter().map(|child| child.node.memory()).sum::<u64>()
+        (FIXED + own) as u64
     }
+}
+
+/// A block of a tract as nodes have it.
+pub(crate) fn within_tract(lba: u64) -> u32 {
+    u32::try_from(lba).expect("a tract has 2^28 blocks")
 }

@@ -177,8 +177,9 @@ fn a_segment_that_is_read_is_not_freed() {
         let slow = keeper.waiting();
         assert_eq!(slow.len(), 1);
         keeper.shut.set(false);
+        // The first round fills the segment with what is written for the first time, the others overwrite it.
         for i in 0..60u64 {
-            try_write(&bench, i % 2 * 4, 2).await.unwrap();
+            try_write(&bench, i % 10 * 4, 2).await.unwrap();
         }
         bench.checkpoint().await;
         let state = |bench: &Bench| bench.volume.segments()[segment.index()];

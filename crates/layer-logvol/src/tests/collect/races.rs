@@ -153,11 +153,23 @@ fn what_went_while_it_was_listed_is_neither_copied_nor_brought_back() {
 fn a_segment_that_was_seen_in_part_is_not_chosen() {
     run(async |rt| {
         let (bench, _) = cloned(&rt).await;
-        let open = bench.volume.segments().iter().position(|segment| segment.state == State::Open).unwrap();
+        let write = async || {
+            let lba = 30_000 + bench.stat("records") as u64;
+            bench.write(lba, 1, 1).await;
+            bench.segment_of(lba)
+        };
+        // One that was opened just now, and is almost full when the pass begins.
+        let (last, mut open) = (write().await, write().await);
+        while open == last {
+            open = write().await;
+        }
+        for _ in 0..13 {
+            assert_eq!(write().await, open);
+        }
         let ended = bench.start(true);
         rt.yield_now().await;
         while bench.segment(open).state != State::Closed {
-            bench.write(30_000 + bench.stat("records") as u64, 1, 1).await;
+            write().await;
         }
         assert!(!ended.get() && bench.segment(open).live > 0);
         bench.wait_for(&ended).await;
@@ -429,7 +441,7 @@ fn copies_that_nothing_leads_to_yet_stay() {
         bench.pass().await;
         bench.clean().await;
         let is_full = |segment: &Segment| {
-            let has_copies = segment.class != esker_cleaning::Class::NEW_SHORT;
+            let has_copies = !segment.class.is_new();
             has_copies && segment.live == 0 && segment.state != State::Copies && segment.state != State::Free
         };
         let full = bench.volume.segments().iter().position(is_full).expect("a segment of copies is full");
