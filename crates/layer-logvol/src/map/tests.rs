@@ -342,6 +342,19 @@ fn a_clone_of_a_tract_costs_nothing_for_what_it_holds() {
     assert_eq!(map.nodes(), nodes);
 }
 
+/// The figure that `anvil-snapshot-large` demands: at most 64 KiB of memory for a snapshot and a few writes behind it.
+#[test]
+fn a_snapshot_and_eight_writes_take_at_most_64_kib() {
+    let (mut map, mut rng) = (random(500_000), Stream::seeded(5));
+    let before = map.memory();
+    for i in 1..=100 {
+        map.duplicate(0, i * TRACT, TRACT, &mut |_| {});
+        (0..8).for_each(|j| map.map(Extent { lba: rng.below(TRACT), pba: i * 16 + j * 2, len: 1 }, &mut |_| {}));
+    }
+    let per = (map.memory() - before) as f64 / 100.0 / 1024.0;
+    assert!((8.0..=64.0).contains(&per), "{per:.1} KiB for each snapshot");
+}
+
 /// An extent of a shared leaf that goes to many places needs many entries: the leaf becomes a tree, for all that share
 /// it.
 #[test]
