@@ -1,0 +1,149 @@
+//! `artc-uring`: a program whose I/O are requests of an io_uring, recorded on one model and predicted on another. The
+//! program is fio with four random reads under way at once, past the page cache; the models are a disk and
+//! flash, each with ext4 on it. The error is that of the whole process, from its start to its end, against the program
+//! itself run there. Figures also say how many requests no action shows.
+
+use std::path::{Path, PathBuf};
+
+use esker_trace_calls::{Snapshot, WarningKind};
+use esker_trace_order::compiled::{LeftOut, Program};
+use esker_trace_record::Method;
+use esker_trace_replay::init::TREE;
+use esker_trace_replay::{InitMode, Report};
+use tempfile::TempDir;
+
+use crate::artc::mounted::{FileSystem, ModelDevice, Mounted};
+use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, warm, with_rw};
+use esker_lab_kit::timing::{self, worst};
+use esker_lab_kit::{Figure, Lab, LabError, peer};
+
+/// Bytes of the file, and how much fio moves.
+const FILE_BYTES: u64 = 64 << 20;
+const MOVED: &str = "24m";
+const QUICK_MOVED: &str = "12m";
+/// Runs of the program, and its replays, whose middle one counts.
+const RUNS: u32 = 5;
+const QUICK_RUNS: u32 = 3;
+const FOLDER: &str = "job";
+
+/// A model with a file system, and what was recorded there.
+struct Source {
+    name: &'static str,
+    on: Mounted,
+    folder: PathBuf,
+    program: Program,
+}
+
+struct Bench<'a, 'l> {
+    lab: &'a Lab<'l>,
+    /// Where the file systems and what was recorded there have it.
+    scratch: PathBuf,
+    _scratch: TempDir,
+}
+
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let bench = Bench::new(lab)?;
+    let (mut unseen, mut failures, mut errors) = (0, 0, Vec::new());
+    let mut models = Vec::new();
+    for (name, model) in [("disk", ModelDevice::Disk), ("flash", ModelDevice::Flash)] {
+        let on = Mounted::new(lab, FileSystem::Ext4, &model.text())?;
+        let (folder, program, missed) = bench.recorded(&on)?;
+        lab.say(format!("{name}: {} actions recorded, {missed} requests not", program.len()));
+        unseen += missed;
+        models.push(Source { name, on, folder, program });
+    }
+    let mut figures = Vec::new();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let (source, target) = (&models[from], &models[to]);
+        let original = timing::median_of(bench.runs(), |_| bench.original(source, &target.on))?;
+        let replay = timing::median_of(bench.runs(), |_| {
+            let report = bench.replay(&source.program, &target.on)?;
+            failures += report.mismatches.count;
+            Ok(report.elapsed_ns as f64)
+        })?;
+        let (error, names) = ((replay - original) / original, [source.name, target.name]);
+        errors.push(error.abs());
+        let [took, predicted] = [original, replay].map(|ns| (ns / 1e6) as u64);
+        let percent = error * 100.0;
+        lab.say(format!("{} on {}: {took} ms, predicted {predicted} ms, {percent:+.1} %", names[0], names[1]));
+        let figure = Figure::alone(format!("{}_to_{}_error", names[0], names[1]), error, "share, too long if positive");
+        figures.push(figure.peer("the program itself, ms", original / 1e6));
+    }
+    figures.extend([
+        Figure::alone("predict_error", worst(&errors), "share, the larger of both"),
+        Figure::alone("calls_unseen", unseen as f64, "requests that no action shows"),
+        Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"),
+    ]);
+    Ok(figures)
+}
+
+impl<'a, 'l> Bench<'a, 'l> {
+    fn new(lab: &'a Lab<'l>) -> Result<Bench<'a, 'l>, LabError> {
+        let folder = lab.folder()?;
+        // Recordings have no other names of it.
+        let scratch = std::fs::canonicalize(folder.path()).map_err(LabError::scratch(folder.path()))?;
+        Ok(Bench { lab, scratch, _scratch: folder })
+    }
+
+    fn runs(&self) -> u32 {
+        self.lab.scale(QUICK_RUNS, RUNS)
+    }
+
+    fn words(&self, folder: &Path) -> Vec<String> {
+        let job = ["fio", "--name=job", "--filename=data", "--ioengine=io_uring", "--iodepth=4", "--direct=1"];
+        let more = ["--thread", "--bs=4k", "--rw=randread", "--norandommap", "--disk_util=0"];
+        let own = [
+            format!("--directory={}", folder.display()),
+            format!("--size={FILE_BYTES}"),
+            format!("--io_size={}", self.lab.scale(QUICK_MOVED, MOVED)),
+            format!("--randseed={}", self.lab.seed),
+            format!("--output={}", folder.join("out").display()),
+        ];
+        job.iter().chain(&more).map(ToString::to_string).chain(own).collect()
+    }
+
+    /// The folder with the file, on a new file system that has forgotten what it holds.
+    fn prepared(&self, on: &Mounted) -> Result<PathBuf, LabError> {
+        // Where a replay would find it, among the same directories: it matters to file systems that spread these.
+        afresh(on, &Snapshot::default(), self.lab.seed)?;
+        let folder = on.run_dir().join(TREE).join(self.scratch.strip_prefix("/").unwrap_or(&self.scratch)).join(FOLDER);
+        std::fs::create_dir_all(&folder).map_err(LabError::scratch(&folder))?;
+        let path = folder.join("data");
+        let bytes: Vec<u8> = (0..FILE_BYTES).map(|at| (at % 251) as u8).collect();
+        std::fs::write(&path, bytes).map_err(LabError::scratch(&path))?;
+        on.forget()?;
+        Ok(folder)
+    }
+
+    /// What fio does there, and how many of its requests no action shows.
+    fn recorded(&self, on: &Mounted) -> Result<(PathBuf, Program, u64), LabError> {
+        let folder = self.prepared(on)?;
+        let trace = recorded(self.words(&folder), Method::Kernel, vec![folder.clone()])?;
+        let warned: u64 =
+            [WarningKind::UringUnseen, WarningKind::UringPolled].map(|kind| trace.warnings.count(kind)).iter().sum();
+        let program = compiled(trace)?;
+        let left = LeftOut::of(&program);
+        Ok((folder, program, warned.max(left.uring_submissions + left.polled_rings)))
+    }
+
+    /// Nanoseconds that the program itself takes there, on the tree that a replay begins with.
+    fn original(&self, source: &Source, on: &Mounted) -> Result<f64, LabError> {
+        self.laid_out(&source.program, on)?;
+        let inside = source.folder.strip_prefix("/").unwrap_or(&source.folder);
+        let words = self.words(&on.run_dir().join(TREE).join(inside));
+        Ok(timing::seconds(|| peer::output(&words[0], &words[1..]))? * 1e9)
+    }
+
+    /// The tree as it was before the recording, on a new file system that has forgotten what it holds.
+    fn laid_out(&self, program: &Program, on: &Mounted) -> Result<(), LabError> {
+        afresh(on, program.snapshot(), self.lab.seed)?;
+        on.forget()
+    }
+
+    fn replay(&self, program: &Program, on: &Mounted) -> Result<Report, LabError> {
+        self.laid_out(program, on)?;
+        warm(program, &self.scratch, &on.run_dir().join(TREE))?;
+        let how = How { init: InitMode::None, ..How::paced(with_rw(prediction()), self.lab.seed) };
+        replayed(program, &on.run_dir(), how)
+    }
+}
