@@ -17,10 +17,11 @@ use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, warm, w
 use esker_lab_kit::timing::{self, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
-/// Bytes of the file, and how much fio moves.
+/// Bytes of the file, of a read, and of all reads.
 const FILE_BYTES: u64 = 64 << 20;
-const MOVED: &str = "24m";
-const QUICK_MOVED: &str = "12m";
+const BLOCK_BYTES: u64 = 4096;
+const MOVED: u64 = 24 << 20;
+const QUICK_MOVED: u64 = 12 << 20;
 /// Runs of the program, and its replays, whose middle one counts.
 const RUNS: u32 = 5;
 const QUICK_RUNS: u32 = 3;
@@ -89,13 +90,20 @@ impl<'a, 'l> Bench<'a, 'l> {
         self.lab.scale(QUICK_RUNS, RUNS)
     }
 
+    /// Bytes that fio reads.
+    fn moved(&self) -> u64 {
+        self.lab.scale(QUICK_MOVED, MOVED)
+    }
+
     fn words(&self, folder: &Path) -> Vec<String> {
-        let job = ["fio", "--name=job", "--filename=data", "--ioengine=io_uring", "--iodepth=4", "--direct=1"];
-        let more = ["--thread", "--bs=4k", "--rw=randread", "--norandommap", "--disk_util=0"];
+        let job = ["fio", "--name=job", "--ioengine=io_uring", "--iodepth=4", "--direct=1", "--rw=randread"];
+        let more = ["--thread", "--norandommap", "--disk_util=0"];
         let own = [
-            format!("--directory={}", folder.display()),
+            // A relative name would be one in this process' working directory, unless fio was told another before.
+            format!("--filename={}", folder.join("data").display()),
             format!("--size={FILE_BYTES}"),
-            format!("--io_size={}", self.lab.scale(QUICK_MOVED, MOVED)),
+            format!("--bs={BLOCK_BYTES}"),
+            format!("--io_size={}", self.moved()),
             format!("--randseed={}", self.lab.seed),
             format!("--output={}", folder.join("out").display()),
         ];
@@ -118,7 +126,8 @@ impl<'a, 'l> Bench<'a, 'l> {
     /// What fio does there, and how many of its requests no action shows.
     fn recorded(&self, on: &Mounted) -> Result<(PathBuf, Program, u64), LabError> {
         let folder = self.prepared(on)?;
-        let trace = recorded(self.words(&folder), Method::Kernel, vec![folder.clone()])?;
+        let words = self.words(&folder);
+        let trace = self.from_device(on, || recorded(words, Method::Kernel, vec![folder.clone()]))?;
         let warned: u64 =
             [WarningKind::UringUnseen, WarningKind::UringPolled].map(|kind| trace.warnings.count(kind)).iter().sum();
         let program = compiled(trace)?;
@@ -131,7 +140,18 @@ impl<'a, 'l> Bench<'a, 'l> {
         self.laid_out(&source.program, on)?;
         let inside = source.folder.strip_prefix("/").unwrap_or(&source.folder);
         let words = self.words(&on.run_dir().join(TREE).join(inside));
-        Ok(timing::seconds(|| peer::output(&words[0], &words[1..]))? * 1e9)
+        self.from_device(on, || Ok(timing::seconds(|| peer::output(&words[0], &words[1..]))? * 1e9))
+    }
+
+    /// Runs what should read from the device, and checks that all of its reads came there.
+    fn from_device<T>(&self, on: &Mounted, run: impl FnOnce() -> Result<T, LabError>) -> Result<T, LabError> {
+        let before = on.reads()?;
+        let done = run()?;
+        let (read, asked) = (on.reads()? - before, self.moved() / BLOCK_BYTES);
+        if read < asked {
+            return Err(peer::fault("the device", format!("{read} of {asked} reads came to it")));
+        }
+        Ok(done)
     }
 
     /// The tree as it was before the recording, on a new file system that has forgotten what it holds.
@@ -144,6 +164,6 @@ impl<'a, 'l> Bench<'a, 'l> {
         self.laid_out(program, on)?;
         warm(program, &self.scratch, &on.run_dir().join(TREE))?;
         let how = How { init: InitMode::None, ..How::paced(with_rw(prediction()), self.lab.seed) };
-        replayed(program, &on.run_dir(), how)
+        self.from_device(on, || replayed(program, &on.run_dir(), how))
     }
 }
