@@ -223,9 +223,10 @@ impl Assembler {
         }
     }
 
-    /// Ends all calls that are still under way.
+    /// Ends all calls and requests that are still under way.
     pub fn finish(&mut self, clock: u64, sink: &mut impl Sink) {
         let time = self.time(clock);
+        self.end_requests(time, sink);
         let threads: Vec<u32> = self.threads.keys().copied().collect();
         threads.into_iter().for_each(|thread| self.end(thread, time, sink));
     }

@@ -80,8 +80,9 @@ struct Lane {
 #[derive(Debug)]
 struct Request {
     ring: u64,
-    /// Who submitted it.
+    /// Who submitted it, and of which process that was: it may outlive both.
     thread: u32,
+    process: ProcessId,
     lane: (ThreadId, usize),
     at: Time,
     /// When the last action of its thread before it ended.
@@ -110,11 +111,16 @@ impl Assembler {
 
     /// The kernel took a request in thread `tid`.
     pub(super) fn request(&mut self, tid: u32, taken: &Taken<'_>, time: Time, sink: &mut impl Sink) {
+        if let Some(ended) = self.rings.requests.remove(&taken.request) {
+            // The kernel uses its place again.
+            self.end_of(ended, None, time, sink);
+        }
         let ring = self.rings.rings.entry(taken.ring).or_default();
         // A thread of the kernel's own takes them for the one that made the ring.
         let maker = ring.made.filter(|_| ring.is_polled).map(|(maker, _)| maker);
         let submitter = maker.filter(|maker| self.threads.contains_key(maker)).unwrap_or(tid);
         let Some(traced) = self.threads.get_mut(&submitter) else { return };
+        let process = self.processes.get(&traced.process).map_or(ProcessId(0), |owner| owner.id);
         traced.requests += 1;
         let entry = Entry(taken.entry);
         let lanes = self.rings.lanes.entry(traced.id).or_default();
@@ -133,6 +139,7 @@ impl Assembler {
         let request = Request {
             ring: taken.ring,
             thread: submitter,
+            process,
             lane: (traced.id, lane),
             at: time,
             after: traced.last,
@@ -142,9 +149,15 @@ impl Assembler {
             meaning,
         };
         self.touch_request(&request, sink);
-        if let Some(lost) = self.rings.requests.insert(taken.request, request) {
-            // Its end was not told: the program did not ask for one (`IOSQE_CQE_SKIP_SUCCESS`).
-            self.end_of(lost, None, time, sink);
+        self.rings.requests.insert(taken.request, request);
+    }
+
+    /// Recording ends. Requests whose ends were not told are told without a result, those that only wait are not told.
+    pub(super) fn end_requests(&mut self, time: Time, sink: &mut impl Sink) {
+        let mut left: Vec<Request> = std::mem::take(&mut self.rings.requests).into_values().collect();
+        left.sort_by_key(|request| request.at);
+        for request in left.into_iter().filter(|request| request.meaning != Meaning::Wait) {
+            self.end_of(request, None, time, sink);
         }
     }
 
@@ -193,7 +206,12 @@ impl Assembler {
             Some((_, Ok(errno))) if i32::from(errno) == libc::ECANCELED => return,
             Some((_, Ok(errno @ 1..=4095))) => Outcome::Failed(Errno(errno)),
             Some((result, _)) => Outcome::Done(i64::from(result)),
-            None => Outcome::Unknown,
+            None => {
+                if !Entry(&request.entry).is_silent() && request.meaning != Meaning::Nothing {
+                    sink.warning(WarningKind::LostEvents, 1, time, "end of a request of an io_uring".to_string());
+                }
+                Outcome::Unknown
+            }
         };
         self.tell(&request, (enter.min(time), time), outcome, sink);
     }
@@ -312,9 +330,7 @@ impl Assembler {
         if let Some(thread) = known {
             return thread;
         }
-        let process = self.threads.get(&request.thread).and_then(|traced| self.processes.get(&traced.process));
-        let process = process.map_or(ProcessId(0), |owner| owner.id);
-        let thread = ThreadId(self.thread_count);
+        let (process, thread) = (request.process, ThreadId(self.thread_count));
         self.thread_count += 1;
         sink.thread(thread, &Thread { tid: request.thread, process, parent: Some(submitter), name: Word::from(LANE) });
         let flags = CloneFlags::CLONE_THREAD | CloneFlags::CLONE_FILES | CloneFlags::CLONE_FS | CloneFlags::CLONE_VM;

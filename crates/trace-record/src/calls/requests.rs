@@ -25,6 +25,8 @@ const FIXED_FILE: u8 = 1;
 const DRAIN: u8 = 2;
 /// `IOSQE_IO_LINK` and `IOSQE_IO_HARDLINK`: the next request begins when this one has ended.
 const LINKS: u8 = 4 | 8;
+/// `IOSQE_CQE_SKIP_SUCCESS`: the program is not told of its end.
+const SILENT: u8 = 1 << 6;
 /// `IORING_FSYNC_DATASYNC`.
 const FSYNC_DATA: u32 = 1;
 /// `SPLICE_F_FD_IN_FIXED`.
@@ -185,6 +187,11 @@ impl Entry<'_> {
     /// Whether the next request begins at its end.
     pub(crate) fn is_linked(self) -> bool {
         self.0[FLAGS] & LINKS != 0
+    }
+
+    /// Whether its end is told only if it fails.
+    pub(crate) fn is_silent(self) -> bool {
+        self.0[FLAGS] & SILENT != 0
     }
 
     /// The slot from which bytes come, if they come from one.

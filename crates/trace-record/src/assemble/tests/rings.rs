@@ -9,6 +9,8 @@ const NOP: u8 = 0;
 const CLOSE: u8 = 19;
 const LINK: u8 = 4;
 const FIXED: u8 = 1;
+const SILENT: u8 = 64;
+const POLL: u8 = 6;
 
 impl Bench {
     fn seeing() -> Bench {
@@ -38,6 +40,11 @@ impl Bench {
     /// It ends, in a thread of which nothing is known.
     fn end_request(&mut self, time: u64, request: u64, result: i32) -> &mut Bench {
         self.take(time, 9999, 9999, What::RequestEnd { request, result })
+    }
+
+    fn finish(&mut self, time: u64) -> &mut Bench {
+        self.assembler.finish(1000 + time, &mut self.told);
+        self
     }
 }
 
@@ -113,4 +120,23 @@ fn a_slot_is_a_descriptor_until_it_is_emptied() {
     register(&mut bench, 3, None);
     bench.check(&["0 io_uring_register (5, 6) Done(0)", "0 close (6, 6) Done(0)"]);
     bench.request(30, 100, 1, [CLOSE, 0], 4).end_request(31, 1, 0).check(&["1 close (30, 31) Done(0)"]);
+}
+
+#[test]
+fn a_request_whose_end_is_not_told_has_no_result_and_is_lost_unless_it_is_silent() {
+    let mut bench = Bench::seeing();
+    // The place of the first is used again, so it has ended; the second ends with the recording.
+    bench.request(10, 100, 1, [READ, SILENT], 3).request(20, 100, 1, [READ, SILENT], 3);
+    bench.check(&["thread 1 = 100 of 0", "0 clone (2, 2) Done(100)", "1 pread (10, 20) Unknown"]);
+    bench.request(21, 100, 2, [POLL, 0], 3).finish(30).check(&["1 pread (20, 30) Unknown"]);
+    let mut bench = Bench::seeing();
+    bench.request(10, 100, 1, [READ, 0], 3).request(20, 100, 1, [READ, 0], 3);
+    bench.check(&[
+        "warning LostEvents 1",
+        "thread 1 = 100 of 0",
+        "0 clone (2, 2) Done(100)",
+        "1 pread (10, 20) Unknown",
+    ]);
+    bench.take(21, 100, 100, What::End);
+    bench.finish(30).check(&["warning LostEvents 1", "1 pread (20, 30) Unknown"]);
 }
