@@ -1,7 +1,8 @@
 //! `artc-uring`: a program whose I/O are requests of an io_uring, recorded on one model and predicted on another. The
-//! program is fio with four random reads under way at once, past the page cache; the models are a disk and
-//! flash, each with ext4 on it. The error is that of the whole process, from its start to its end, against the program
-//! itself run there. Figures also say how many requests no action shows.
+//! program is fio with four random reads under way at once, past the page cache; the models are a disk and flash, each
+//! with ext4 on it. The error is that of the whole process, from its start to its end, against the program itself, run
+//! there in turns with its replay. The device's count of reads shows that all of them come to the model. Figures also
+//! say how many requests no action shows.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +23,7 @@ const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 4096;
 const MOVED: u64 = 24 << 20;
 const QUICK_MOVED: u64 = 12 << 20;
-/// Runs of the program, and its replays, whose middle one counts.
+/// Pairs of a run of the program and of its replay, whose middle ratio counts.
 const RUNS: u32 = 5;
 const QUICK_RUNS: u32 = 3;
 const FOLDER: &str = "job";
@@ -56,19 +57,15 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let mut figures = Vec::new();
     for (from, to) in [(0, 1), (1, 0)] {
         let (source, target) = (&models[from], &models[to]);
-        let original = timing::median_of(bench.runs(), |_| bench.original(source, &target.on))?;
-        let replay = timing::median_of(bench.runs(), |_| {
-            let report = bench.replay(&source.program, &target.on)?;
-            failures += report.mismatches.count;
-            Ok(report.elapsed_ns as f64)
-        })?;
-        let (error, names) = ((replay - original) / original, [source.name, target.name]);
+        let pairs = bench.pairs(source, &target.on)?;
+        failures += pairs.failures;
+        let error = pairs.error();
         errors.push(error.abs());
-        let [took, predicted] = [original, replay].map(|ns| (ns / 1e6) as u64);
-        let percent = error * 100.0;
-        lab.say(format!("{} on {}: {took} ms, predicted {predicted} ms, {percent:+.1} %", names[0], names[1]));
+        let [took, predicted] = [&pairs.originals, &pairs.replays].map(|ns| timing::median(ns.clone()) / 1e6);
+        let (names, percent) = ([source.name, target.name], error * 100.0);
+        lab.say(format!("{} on {}: {took:.0} ms, predicted {predicted:.0} ms, {percent:+.1} %", names[0], names[1]));
         let figure = Figure::alone(format!("{}_to_{}_error", names[0], names[1]), error, "share, too long if positive");
-        figures.push(figure.peer("the program itself, ms", original / 1e6));
+        figures.push(figure.peer("the program itself, ms", took));
     }
     figures.extend([
         Figure::alone("predict_error", worst(&errors), "share, the larger of both"),
@@ -76,6 +73,24 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"),
     ]);
     Ok(figures)
+}
+
+/// Elapsed nanoseconds of a program and of its replays there, in turns.
+#[derive(Default)]
+struct Pairs {
+    originals: Vec<f64>,
+    replays: Vec<f64>,
+    /// Calls of all replays that came out otherwise.
+    failures: u64,
+}
+
+impl Pairs {
+    /// How much longer a replay takes than the program: the middle of all pairs, as a share.
+    fn error(&self) -> f64 {
+        timing::median(
+            self.replays.iter().zip(&self.originals).map(|(replay, original)| replay / original - 1.0).collect(),
+        )
+    }
 }
 
 impl<'a, 'l> Bench<'a, 'l> {
@@ -86,8 +101,20 @@ impl<'a, 'l> Bench<'a, 'l> {
         Ok(Bench { lab, scratch, _scratch: folder })
     }
 
-    fn runs(&self) -> u32 {
-        self.lab.scale(QUICK_RUNS, RUNS)
+    /// Runs the program and its replay in turns: a machine with other work is busy for both alike.
+    fn pairs(&self, source: &Source, on: &Mounted) -> Result<Pairs, LabError> {
+        let mut pairs = Pairs::default();
+        for pair in 1..=self.lab.scale(QUICK_RUNS, RUNS) {
+            let replay = || {
+                let report = self.replay(&source.program, on)?;
+                pairs.failures += report.mismatches.count;
+                Ok(report.elapsed_ns as f64)
+            };
+            let (replay, original) = timing::in_turns(pair, replay, || self.original(source, on))?;
+            pairs.replays.push(replay);
+            pairs.originals.push(original);
+        }
+        Ok(pairs)
     }
 
     /// Bytes that fio reads.
