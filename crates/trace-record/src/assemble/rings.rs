@@ -1,13 +1,13 @@
 //! Requests of an io_uring, from the moment at which the kernel takes one to its end.
 //!
-//! A request becomes the action of a thread that the trace has for it, its *lane*: the requests of a lane do not
+//! A request becomes the action of a thread that the trace has for it, its *lane*. The requests of a lane do not
 //! overlap, and a linked request is in the lane of the one before it. A new request takes the free lane whose last one
 //! ended last, because a program mostly asks for more when something has ended. So a thread has as many lanes as it
 //! ever had chains of requests under way at once, and a replay of the lanes has as many at once, too. A lane begins
 //! with a `clone` of the thread that submits.
 //!
-//! A slot of a ring's table of files becomes a descriptor of its own, with a number that no process gives, from a `dup`
-//! when the slot is filled to a `close` when it is emptied.
+//! A slot of a ring's table of files becomes a descriptor of its own, with a number that no process gives. A `dup`
+//! makes it when the slot is filled, a `close` ends it when the slot is emptied.
 
 use std::collections::BTreeMap;
 
@@ -295,8 +295,8 @@ impl Assembler {
         (call, Outcome::Done(i64::from(fd.0)))
     }
 
-    /// Slots of a ring change, at a time, by a thread of the process of `tid`: each has this descriptor, or none, or one
-    /// that is not known.
+    /// Slots of a ring change, at a time, by a thread of the process of `tid`. Each has this descriptor, or none, or
+    /// one that is not known.
     fn fill(
         &mut self,
         ring: u64,

@@ -2,9 +2,9 @@
 //!
 //! The tracepoint of a request has no argument for what the program wrote into the submission queue. That is read from
 //! the queue itself, at the place that the kernel has just gone past. Texts and arrays that the entry points to are
-//! read as the kernel has read them a moment before, by the thread that has the process' memory: its own, or the one by
-//! which the kernel polls the ring. A request may end in any thread of the machine, so ends are known by the rings of
-//! traced threads.
+//! read as the kernel has read them a moment before. The thread that reads them has the process' memory: it is its own,
+//! or the one by which the kernel polls the ring. A request may end in any thread of the machine, so ends are known by
+//! the rings of traced threads.
 
 use esker_bpf::asm::Label;
 use esker_bpf::{Code, Helper, If, Op, Program, Reg, Size, Types};
