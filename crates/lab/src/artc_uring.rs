@@ -186,7 +186,7 @@ impl<'a, 'l> Bench<'a, 'l> {
     fn recorded(&self, on: &Mounted) -> Result<(PathBuf, Program, u64), LabError> {
         let folder = self.prepared(on)?;
         let words = self.words(&folder);
-        let trace = self.from_device(on, || recorded(words, Method::Kernel, vec![folder.clone()]))?;
+        let trace = self.reading_device(on, || recorded(words, Method::Kernel, vec![folder.clone()]))?;
         let warned: u64 =
             [WarningKind::UringUnseen, WarningKind::UringPolled].map(|kind| trace.warnings.count(kind)).iter().sum();
         let program = compiled(trace)?;
@@ -201,7 +201,7 @@ impl<'a, 'l> Bench<'a, 'l> {
         let folder = on.run_dir().join(TREE).join(inside);
         let words = self.words(&folder);
         let run = || timing::seconds(|| peer::output(&words[0], &words[1..]));
-        let process_ms = self.from_device(on, run)? * 1e3;
+        let process_ms = self.reading_device(on, run)? * 1e3;
         let path = folder.join(REPORT);
         let report = std::fs::read(&path).map_err(LabError::scratch(&path))?;
         let report: Value = serde_json::from_slice(&report).map_err(|error| peer::fault("fio", error))?;
@@ -211,7 +211,7 @@ impl<'a, 'l> Bench<'a, 'l> {
     }
 
     /// Runs what should read from the device, and checks that all of its reads came there.
-    fn from_device<T>(&self, on: &Mounted, run: impl FnOnce() -> Result<T, LabError>) -> Result<T, LabError> {
+    fn reading_device<T>(&self, on: &Mounted, run: impl FnOnce() -> Result<T, LabError>) -> Result<T, LabError> {
         let before = on.reads()?;
         let done = run()?;
         let (read, asked) = (on.reads()? - before, self.moved() / BLOCK_BYTES);
@@ -231,6 +231,6 @@ impl<'a, 'l> Bench<'a, 'l> {
         self.laid_out(program, on)?;
         warm(program, &self.scratch, &on.run_dir().join(TREE))?;
         let how = How { init: InitMode::None, ..How::paced(with_rw(prediction()), self.lab.seed) };
-        self.from_device(on, || replayed(program, &on.run_dir(), how))
+        self.reading_device(on, || replayed(program, &on.run_dir(), how))
     }
 }

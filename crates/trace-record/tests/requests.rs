@@ -135,7 +135,7 @@ fn check_fio(more: &[&str]) {
     let place = format!("--directory={}", folder.path().to_str().expect("a plain name"));
     let job = ["fio", "--name=j", "--ioengine=io_uring", "--iodepth=4", "--bs=4k", "--size=1m", "--rw=randrw"];
     let output = format!("--output={}", folder.path().join("out").to_str().expect("a plain name"));
-    let mut words = vec![job.as_slice(), &[&place, &output, "--thread", "--norandommap", "--fsync=32"], more].concat();
+    let mut words = [job.as_slice(), &[&place, &output, "--thread", "--norandommap", "--fsync=32"], more].concat();
     words.push("--fallocate=none");
     let Some(trace) = recorded(folder.path(), &words) else { return };
     assert_eq!(trace.warnings.count(WarningKind::UringUnseen), 0, "{more:?}: {:?}", trace.warnings);
