@@ -14,6 +14,8 @@ const PLACE: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 const STRUCT: u8 = 4;
 const UNION: u8 = 5;
+const TYPEDEF: u8 = 8;
+const PROTOTYPE: u8 = 13;
 /// Parts without a name within others are looked into so deep.
 const DEEPEST: u32 = 8;
 /// Bytes of each kind of type that are always there, of those for each of its parts, from kind 1 on.
@@ -78,8 +80,22 @@ impl Types {
         self.find(structure, member).ok_or(BtfError::Unknown)?.ok_or(BtfError::Absent(structure, member))
     }
 
-    /// Nothing if the bytes are no types; nothing inside if the structure or member is not there.
-    fn find(&self, structure: &str, member: &str) -> Option<Option<i32>> {
+    /// How many arguments the programs at a tracepoint are given: kernels differ. Nothing if there is no such
+    /// tracepoint, or the types cannot be understood.
+    pub fn tracepoint_arguments(&self, tracepoint: &str) -> Option<usize> {
+        let (types, names) = self.parts()?;
+        let types = all_types(types)?;
+        let name = format!("btf_trace_{tracepoint}");
+        let is_it = |one: &&Type<'_>| one.kind == TYPEDEF && is_named(names, one.name, &name) == Some(true);
+        let get = |number: u32| types.get((number as usize).checked_sub(1)?);
+        let pointer = get(types.iter().find(is_it)?.of)?;
+        let function = get(pointer.of).filter(|function| function.kind == PROTOTYPE)?;
+        // The first is the program's own.
+        (function.parts.len() / 8).checked_sub(1)
+    }
+
+    /// The types and the names; nothing if the bytes are none.
+    fn parts(&self) -> Option<(&[u8], &[u8])> {
         let bytes = &self.0;
         if u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
             return None;
@@ -87,11 +103,13 @@ impl Types {
         let word = |at| Some(word(bytes, at)? as usize);
         let header = word(4)?;
         let part = |at: usize| bytes.get(header.checked_add(word(at)?)?..)?.get(..word(at + 4)?);
-        let (types, names) = (part(8)?, part(16)?);
-        let is_named = |at: u32, name: &str| {
-            let rest = names.get(at as usize..)?;
-            Some(rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)))
-        };
+        Some((part(8)?, part(16)?))
+    }
+
+    /// Nothing if the bytes are no types; nothing inside if the structure or member is not there.
+    fn find(&self, structure: &str, member: &str) -> Option<Option<i32>> {
+        let (types, names) = self.parts()?;
+        let is_named = |at: u32, name: &str| is_named(names, at, name);
         let types = all_types(types)?;
         for one in types.iter().filter(|one| one.kind == STRUCT) {
             if is_named(one.name, structure)? {
@@ -109,6 +127,8 @@ struct Type<'a> {
     kind: u8,
     /// Members may be parts of bytes.
     has_bits: bool,
+    /// Another type, of kinds that have one; else a size.
+    of: u32,
     parts: &'a [u8],
 }
 
@@ -121,7 +141,13 @@ fn all_types(bytes: &[u8]) -> Option<Vec<Type<'_>>> {
         let (kind, parts) = ((info >> 24 & 31) as u8, info as usize & 0xffff);
         let (fixed, each) = *SIZES.get(usize::from(kind.checked_sub(1)?))?;
         let end = at + fixed + each * parts;
-        types.push(Type { name, kind, has_bits: info >> 31 != 0, parts: bytes.get(at + fixed..end)? });
+        types.push(Type {
+            name,
+            kind,
+            has_bits: info >> 31 != 0,
+            of: word(bytes, at + 8)?,
+            parts: bytes.get(at + fixed..end)?,
+        });
         at = end;
     }
     Some(types)
@@ -146,6 +172,11 @@ impl Type<'_> {
             }
         })
     }
+}
+
+fn is_named(names: &[u8], at: u32, name: &str) -> Option<bool> {
+    let rest = names.get(at as usize..)?;
+    Some(rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)))
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

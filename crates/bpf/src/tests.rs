@@ -48,6 +48,8 @@ fn members_lie_where_the_kernel_says() {
         Ok(kernel) => {
             assert!(kernel.offset("task_struct", "pid").is_ok_and(|pid| pid > 0));
             assert!(kernel.offset("mm_struct", "pgd").is_ok_and(|pgd| pgd > 0));
+            assert_eq!(kernel.tracepoint_arguments("sched_process_exec"), Some(3));
+            assert_eq!(kernel.tracepoint_arguments("no_such_tracepoint"), None);
         }
         Err(error) => skip(Ability::Bpf, error),
     }

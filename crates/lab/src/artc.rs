@@ -7,7 +7,7 @@ use esker_base::{Nanos, Time};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::etrace::{self, Limits};
 use esker_trace_calls::{
-    Action, Call, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread, ThreadId, Trace, Word,
+    Action, Call, EntryKind, Outcome, PathBytes, Platform, Process, ProcessId, Snapshot, Thread, ThreadId, Trace, Word,
 };
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::compile;
@@ -198,4 +198,20 @@ pub(crate) fn replayed_cold(program: &Program, on: &Mounted, how: How) -> Result
     afresh(on, program.snapshot(), how.seed)?;
     on.forget()?;
     replayed(program, &on.run_dir(), How { init: InitMode::None, ..how })
+}
+
+/// Reads all files of a program's tree outside of one folder: they were in memory when the program ran.
+///
+/// # Errors
+/// What the kernel says.
+pub(crate) fn warm(program: &Program, folder: &Path, tree: &Path) -> Result<(), LabError> {
+    let own = folder.as_os_str().as_encoded_bytes();
+    for (path, entry) in &program.snapshot().entries {
+        let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
+        if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
+            let file = tree.join(inside);
+            std::fs::read(&file).map_err(LabError::scratch(&file))?;
+        }
+    }
+    Ok(())
 }

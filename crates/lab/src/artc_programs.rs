@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_trace_calls::{EntryKind, Snapshot};
+use esker_trace_calls::Snapshot;
 use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
 use esker_trace_replay::init::TREE;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::artc::leveldb::PYTHON;
 use crate::artc::mounted::{FileSystem, ModelDevice, Mounted};
-use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, with_rw};
+use crate::artc::{How, afresh, compiled, prediction, recorded, replayed, warm, with_rw};
 use esker_lab_kit::timing::{self, mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
@@ -161,22 +161,9 @@ impl Recorded {
     fn replay(&self, on: &Mounted) -> Result<Report, LabError> {
         afresh(on, self.program.snapshot(), self.seed)?;
         on.forget()?;
-        self.warm(&on.run_dir().join(TREE))?;
+        warm(&self.program, &self.folder, &on.run_dir().join(TREE))?;
         let how = How { init: InitMode::None, ..How::paced(with_rw(prediction()), self.seed) };
         replayed(&self.program, &on.run_dir(), how)
-    }
-
-    /// Reads all files outside of the program's folder.
-    fn warm(&self, tree: &Path) -> Result<(), LabError> {
-        let own = self.folder.as_os_str().as_encoded_bytes();
-        for (path, entry) in &self.program.snapshot().entries {
-            let inside = String::from_utf8_lossy(path.strip_prefix(b"/").unwrap_or(path)).into_owned();
-            if matches!(entry.kind, EntryKind::File { .. }) && !path.starts_with(own) {
-                let file = tree.join(inside);
-                std::fs::read(&file).map_err(LabError::scratch(&file))?;
-            }
-        }
-        Ok(())
     }
 }
 

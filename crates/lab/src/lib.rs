@@ -45,6 +45,7 @@ mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
 mod artc_slices;
+mod artc_uring;
 mod attach_vs_raw;
 mod cleaning_policies;
 mod copy_on_write;
@@ -244,6 +245,10 @@ pub const ALL: &[Experiment] = &[
         .about("Errors of predictions of git clone and of LevelDB with mapped tables, on three file systems over a model")
         .after("ours; after the thesis on hardware-driven evolution, section 2.5.3")
         .beside(&[artc::leveldb::PYTHON, "git", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
+    Experiment::real("artc-uring", artc_uring::run)
+        .about("Requests of an io_uring that a recording does not show, and the error of predictions of fio with them")
+        .after("ours")
+        .beside(&["fio", "mkfs.ext4"]),
     Experiment::real("artc-concurrency", artc_concurrency::run)
         .about("How much of LevelDB's concurrency a replay keeps, and the lengths of the edges that limit it")
         .after("thesis on hardware-driven evolution, section 2.5.3, figures 2.13 and 2.14")

@@ -46,7 +46,8 @@ bitflags! {
     pub struct Rules: u32 {
         /// All actions in the order of the trace.
         const PROGRAM_SEQ = 1 << 0;
-        /// A thread's actions in order. Always on.
+        /// A thread's actions in order, and those of the thread before and behind the requests that it submits. Always
+        /// on.
         const THREAD_SEQ = 1 << 1;
         /// Sequential on files that are no directories.
         const FILE_SEQ = 1 << 2;

@@ -1,5 +1,8 @@
 //! From what happened in threads to the actions of a trace.
 
+mod rings;
+mod unseen;
+
 use std::collections::BTreeMap;
 
 use esker_base::Spans;
@@ -13,6 +16,8 @@ use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};
 use crate::event::{Event, Items, What};
 use crate::faults::{Fault, Faults};
 use crate::places::Places;
+
+use rings::{Rings, Taken};
 
 /// Where the pieces of a trace go, in the order in which they become known.
 pub trait Sink {
@@ -57,6 +62,7 @@ pub struct Assembler {
     pub alive: usize,
     /// Whether page faults are reported; else reads through maps are not seen.
     sees_faults: bool,
+    rings: Rings,
 }
 
 #[derive(Debug)]
@@ -69,6 +75,12 @@ struct Traced {
     /// Whether any call of it was seen to begin.
     seen: bool,
     faults: Faults,
+    /// When its last call ended.
+    last: Time,
+    /// Requests that the call under way was seen to submit.
+    requests: u32,
+    /// The ring that the call under way makes or changes.
+    ring: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -148,6 +160,7 @@ impl Assembler {
             process_count: 0,
             alive: 0,
             sees_faults,
+            rings: Rings::default(),
         }
     }
 
@@ -178,7 +191,7 @@ impl Assembler {
     /// Takes what happened.
     pub fn take(&mut self, event: &Event<'_>, sink: &mut impl Sink) {
         let time = self.time(event.time);
-        if !matches!(event.what, What::Exec { .. }) {
+        if !matches!(event.what, What::Exec { .. } | What::RequestEnd { .. }) {
             self.appear(event, time, sink);
         }
         match event.what {
@@ -200,13 +213,20 @@ impl Assembler {
                 let fault = Fault { enter: time, leave: self.time(done), address, in_call };
                 self.fault(event.thread, fault, pages, sink);
             }
+            What::Ring { ring } => self.name_ring(event.thread, ring),
+            What::Request { request, ring, opcode, entry, items } => {
+                self.request(event.thread, &Taken { request, ring, opcode, entry, items }, time, sink);
+            }
+            What::RequestRefused => self.refused(event.thread),
+            What::RequestEnd { request, result } => self.request_end(request, result, time, sink),
             What::End => self.end(event.thread, time, sink),
         }
     }
 
-    /// Ends all calls that are still under way.
+    /// Ends all calls and requests that are still under way.
     pub fn finish(&mut self, clock: u64, sink: &mut impl Sink) {
         let time = self.time(clock);
+        self.end_requests(time, sink);
         let threads: Vec<u32> = self.threads.keys().copied().collect();
         threads.into_iter().for_each(|thread| self.end(thread, time, sink));
     }
@@ -244,10 +264,10 @@ impl Assembler {
         self.alive += 1;
         let process = self.processes[&pid].id;
         sink.thread(id, &Thread { tid, process, parent, name });
-        self.threads.insert(
-            tid,
-            Traced { id, process: pid, pending: None, child: None, seen: false, faults: Faults::default() },
-        );
+        let (faults, last) = (Faults::default(), Time(0));
+        let traced =
+            Traced { id, process: pid, pending: None, child: None, seen: false, faults, last, requests: 0, ring: None };
+        self.threads.insert(tid, traced);
         id
     }
 
@@ -375,14 +395,18 @@ impl Assembler {
             *child = traced.child.take();
         }
         let (thread, pid) = (traced.id, traced.process);
-        if let Some(owner) = self.processes.get_mut(&traced.process) {
+        traced.last = leave;
+        call = self.without_requests(tid, call, outcome);
+        if let Some(owner) = self.processes.get_mut(&pid) {
             if !is_of_files(&mut owner.maps, &call, outcome) {
                 return;
             }
             owner.places.follow(&call, outcome, |path| sink.resolved(path));
         }
         self.warn_of_unseen(pid, &call, outcome, pending.enter, sink);
-        sink.action(&Action { thread, enter: pending.enter, leave, call, outcome });
+        let action = Action { thread, enter: pending.enter, leave, call, outcome };
+        sink.action(&action);
+        self.follow_rings(tid, pending, &action, sink);
     }
 
     /// A page fault of which the file is known. Others are of a program's own file, which `execve` maps, or older than
@@ -394,34 +418,6 @@ impl Assembler {
             && let Some(before) = traced.faults.take(fault)
         {
             traced.tell_fault(before, sink);
-        }
-    }
-
-    /// What a call leads to that is not seen. `pid` made it.
-    fn warn_of_unseen(&self, pid: u32, call: &Call, outcome: Outcome, at: Time, sink: &mut impl Sink) {
-        match call {
-            Call::Map { flags, fd, .. } => self.warn_of_map(pid, *fd, *flags, at, sink),
-            Call::UringEnter { submit, ring, .. } if *submit > 0 => {
-                sink.warning(WarningKind::UringUnseen, u64::from(*submit), at, format!("ring {}", ring.0));
-            }
-            _ if call.is_polled_ring() && outcome.value().is_some() => {
-                let text = "the kernel takes requests by itself (IORING_SETUP_SQPOLL): no call shows them";
-                sink.warning(WarningKind::UringPolled, 1, at, text.to_string());
-            }
-            _ => {}
-        }
-    }
-
-    fn warn_of_map(&self, pid: u32, fd: Fd, flags: MapFlags, at: Time, sink: &mut impl Sink) {
-        let is_written = flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE);
-        // What is mapped else is a ring, or memory that processes share: no file.
-        let is_file = || self.processes.get(&pid).is_some_and(|owner| owner.places.is_file(fd));
-        let kind = match is_written {
-            true => is_file().then_some(WarningKind::MappedWrites),
-            false => (!self.sees_faults).then_some(WarningKind::MappedReads),
-        };
-        if let Some(kind) = kind {
-            sink.warning(kind, 1, at, format!("descriptor {}", fd.0));
         }
     }
 }

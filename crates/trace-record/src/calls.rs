@@ -7,6 +7,7 @@ mod data;
 mod descriptors;
 mod paths;
 mod processes;
+pub(crate) mod requests;
 
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{At, Call, Fd, Object, PathBytes, Status, WarningKind};

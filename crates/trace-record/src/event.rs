@@ -1,6 +1,7 @@
 //! What both ways of recording see, before it is put together to calls.
 
 use crate::calls::ITEMS_MAX;
+use crate::calls::requests::ENTRY_BYTES;
 
 /// Pieces of memory that were read with a call, in the order of its specification.
 pub type Items<'a> = [Option<&'a [u8]>; ITEMS_MAX];
@@ -66,6 +67,33 @@ pub enum What<'a> {
         pages: [u64; 2],
         /// Whether the kernel itself wanted it, for a call of the thread.
         in_call: bool,
+    },
+    /// The call under way makes or changes a ring, which the kernel knows by this address.
+    Ring {
+        /// The address.
+        ring: u64,
+    },
+    /// The kernel took a request from a ring: in a call of the thread, or by a thread of its own.
+    Request {
+        /// By which its end is known.
+        request: u64,
+        /// The ring.
+        ring: u64,
+        /// What the kernel takes it for.
+        opcode: u8,
+        /// The entry of the submission queue.
+        entry: &'a [u8; ENTRY_BYTES],
+        /// What its two addresses point to, as far as that is read.
+        items: [Option<&'a [u8]>; 2],
+    },
+    /// The kernel took a request that is none: it does nothing.
+    RequestRefused,
+    /// A request ended. The thread may be any of the machine.
+    RequestEnd {
+        /// Which.
+        request: u64,
+        /// Its result; errors are negative.
+        result: i32,
     },
     /// The thread ended.
     End,

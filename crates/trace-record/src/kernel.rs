@@ -3,8 +3,8 @@
 //! Two run at the tracepoints `sys_enter` and `sys_exit` of every thread of the machine and leave at once where it is
 //! not a traced one; three follow the threads: `task_newtask`, `sched_process_exec`, `sched_process_exit`. Four see
 //! page faults on files: `page_fault_user` and `page_fault_kernel` note the address, `mm_filemap_fault` tells that the
-//! page has to be brought, `mm_filemap_map_pages` that it and its neighbours are there. What they see goes into one
-//! ring, in one order for all CPUs. What does not fit is counted.
+//! page has to be brought, `mm_filemap_map_pages` that it and its neighbours are there. Five see requests of an
+//! io_uring ([`uring`]). What they see goes into one ring, in one order for all CPUs. What does not fit is counted.
 //!
 //! A program in the kernel cannot wait for a page. If a text lies in one that is not in memory, the thread is marked.
 //! The text is read when the call returns, for which the kernel itself had to fetch the page.
@@ -13,9 +13,10 @@
 
 mod programs;
 mod reading;
+mod uring;
 
 use esker_bpf::load::{ArrayMap, HashMap};
-use esker_bpf::{BpfError, BtfError, Loaded, Map, MapKind, Ring};
+use esker_bpf::{BpfError, BtfError, Loaded, Map, MapKind, Ring, Types};
 
 use crate::calls::{self, Extent, ITEMS_MAX, Item, Spec};
 use crate::wire;
@@ -29,9 +30,13 @@ const SCRATCH: &str = "scratch";
 const RING: &str = "ring";
 /// Counters: see [`Lost`].
 const LOST: &str = "lost";
+/// Rings of an io_uring of which traced threads' requests were taken, by their address in the kernel.
+const RINGS: &str = "rings";
 
 /// Threads that can be traced at once.
 const THREADS_MAX: u32 = 8192;
+/// Rings whose requests are told.
+const RINGS_MAX: u32 = 4096;
 /// Numbers of calls that are looked up.
 const CALLS_MAX: u32 = 512;
 /// A call's entry in [`CALLS`]: items at the beginning, whether it is recorded, items at the end, an argument to look
@@ -70,6 +75,8 @@ pub struct Kernel {
     loaded: Option<Loaded>,
     traced: HashMap<u32, [u8; VALUE_BYTES]>,
     lost: ArrayMap<u64>,
+    /// Whether they see requests of an io_uring: not all kernels tell of them alike.
+    pub sees_requests: bool,
     /// What they see.
     pub ring: Ring,
 }
@@ -91,7 +98,11 @@ impl Kernel {
     /// # Errors
     /// [`KernelError`].
     pub fn start(ring_bytes: u32) -> Result<Kernel, KernelError> {
-        let mut loaded = Loaded::new(&programs::all()?, &maps(ring_bytes))?;
+        let types = Types::of_kernel()?;
+        let mut all = programs::all(&types)?.to_vec();
+        let requests = uring::Places::of(&types);
+        all.extend(requests.into_iter().flat_map(uring::programs));
+        let mut loaded = Loaded::new(&all, &maps(ring_bytes))?;
         let mut table = loaded.array::<[u8; SPEC_BYTES as usize]>(CALLS)?;
         for spec in calls::all() {
             table.set(spec.number, packed(spec))?;
@@ -100,12 +111,15 @@ impl Kernel {
         for fault in programs::FAULTS {
             loaded.attach_raw(fault, fault)?;
         }
+        for name in uring::names().filter(|_| requests.is_some()) {
+            loaded.attach_raw(name, name)?;
+        }
         loaded.attach_raw("task_newtask", "task_newtask")?;
         loaded.attach_raw("process_exec", "sched_process_exec")?;
         loaded.attach_raw("process_exit", "sched_process_exit")?;
         loaded.attach_raw("sys_exit", "sys_exit")?;
         loaded.attach_raw("sys_enter", "sys_enter")?;
-        Ok(Kernel { loaded: Some(loaded), traced, lost, ring })
+        Ok(Kernel { loaded: Some(loaded), traced, lost, ring, sees_requests: requests.is_some() })
     }
 
     /// From now on this thread is traced, with all that it makes.
@@ -145,13 +159,14 @@ impl Kernel {
     }
 }
 
-fn maps(ring_bytes: u32) -> [Map; 5] {
+fn maps(ring_bytes: u32) -> [Map; 6] {
     [
         Map { name: TRACED, kind: MapKind::Hash, key: 4, value: VALUE_BYTES as u32, entries: THREADS_MAX },
         Map { name: CALLS, kind: MapKind::Array, key: 4, value: SPEC_BYTES, entries: CALLS_MAX },
         Map { name: SCRATCH, kind: MapKind::PerCpuArray, key: 4, value: SCRATCH_BYTES, entries: 1 },
         Map { name: RING, kind: MapKind::Ring, key: 0, value: 0, entries: ring_bytes },
         Map { name: LOST, kind: MapKind::Array, key: 4, value: 8, entries: 2 },
+        Map { name: RINGS, kind: MapKind::Hash, key: 8, value: 8, entries: RINGS_MAX },
     ]
 }
 

@@ -140,6 +140,9 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
     for root in &settings.roots {
         session.output.walk(root).map_err(|error| RecordError::Root(root.clone(), error))?;
     }
+    if kernel.as_ref().is_ok_and(|kernel| kernel.sees_requests) {
+        session.assembler.see_requests();
+    }
     match kernel {
         Ok(kernel) => session.by_kernel(target, kernel),
         Err(instead) => session.by_ptrace(target, instead),

@@ -13,6 +13,13 @@
 //! | 48 | | items | `Exit`, `ExitLate` |
 //! | 32 | 8 | address | `Fault` |
 //! | 40 | 8 + 8 | first and last page of the file | `Fault` |
+//! | 16 | 4 | opcode of the request | `Request` |
+//! | 24 | 8 | address of the request, or of the ring | `Request`, `Completion`, `Ring` |
+//! | 32 | 8 | address of the ring | `Request` |
+//! | 32 | 8 | result | `Completion` |
+//! | 40 | 64 | the entry of the submission queue | `Request` |
+//! | 104 | 2 × 4 | lengths of what `addr` and `addr2` point to | `Request` |
+//! | 112 | | that | `Request` |
 //! | 120 | 8 | result | `Call` |
 //! | 128 | 8 | one | `Call`, `Enter` |
 //! | 136 | 3 × 4 + 4 | lengths of the items of the beginning, and of that of the end | `Call`, `Enter` |
@@ -20,6 +27,7 @@
 //! | 160 | | items of the beginning, then that of the end | `Call`, `Enter` |
 
 use crate::calls::ITEMS_MAX;
+use crate::calls::requests::ENTRY_BYTES;
 use crate::event::{Event, Items, What};
 
 pub(crate) const TIME: i16 = 0;
@@ -48,6 +56,15 @@ pub(crate) const FAULT_ADDRESS: i16 = 32;
 pub(crate) const FAULT_PAGES: i16 = 40;
 pub(crate) const FAULT_BYTES: i16 = 56;
 
+/// Of requests of an io_uring and their completions.
+pub(crate) const REQUEST: i16 = 24;
+pub(crate) const REQUEST_RING: i16 = 32;
+pub(crate) const REQUEST_RESULT: i16 = 32;
+pub(crate) const COMPLETION_BYTES: i16 = 40;
+pub(crate) const ENTRY: i16 = 40;
+pub(crate) const REQUEST_LENGTHS: i16 = ENTRY + ENTRY_BYTES as i16;
+pub(crate) const REQUEST_DATA: i16 = REQUEST_LENGTHS + 8;
+
 /// There was nothing to read.
 pub(crate) const NOTHING: i32 = -1;
 /// It could not be read.
@@ -71,10 +88,30 @@ pub(crate) enum Kind {
     Exec = 6,
     End = 7,
     Fault = 8,
+    /// A thread makes or changes a ring, in the call under way.
+    Ring = 9,
+    /// A request was taken from a ring.
+    Request = 10,
+    /// A request was refused when it was taken: it does nothing.
+    Refused = 11,
+    /// A request ended.
+    Completion = 12,
 }
 
-const KINDS: [Kind; 8] =
-    [Kind::Call, Kind::Enter, Kind::Exit, Kind::ExitLate, Kind::Fork, Kind::Exec, Kind::End, Kind::Fault];
+const KINDS: [Kind; 12] = [
+    Kind::Call,
+    Kind::Enter,
+    Kind::Exit,
+    Kind::ExitLate,
+    Kind::Fork,
+    Kind::Exec,
+    Kind::End,
+    Kind::Fault,
+    Kind::Ring,
+    Kind::Request,
+    Kind::Refused,
+    Kind::Completion,
+];
 
 /// Shows what a record tells. `None` if it is none: the programs and this reader are of one make, so that is a mistake
 /// in them.
@@ -105,8 +142,30 @@ pub(crate) fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()
             let pages = [u64_at(record, FAULT_PAGES)?, u64_at(record, FAULT_PAGES + 8)?];
             tell(time, What::Fault { done, address, pages, in_call: number != 0 });
         }
+        Kind::Ring => tell(time, What::Ring { ring: u64_at(record, REQUEST)? }),
+        Kind::Refused => tell(time, What::RequestRefused),
+        Kind::Request => tell(time, request(record, number)?),
+        Kind::Completion => {
+            let result = u64_at(record, REQUEST_RESULT)? as i32;
+            tell(time, What::RequestEnd { request: u64_at(record, REQUEST)?, result });
+        }
     }
     Some(())
+}
+
+fn request(record: &[u8], opcode: u32) -> Option<What<'_>> {
+    let entry = record.get(ENTRY as usize..)?.first_chunk::<ENTRY_BYTES>()?;
+    let mut items = [None; 2];
+    let mut rest = record.get(REQUEST_DATA as usize..)?;
+    for (item, at) in items.iter_mut().zip([REQUEST_LENGTHS, REQUEST_LENGTHS + 4]) {
+        if let Ok(length) = usize::try_from(u32_at(record, at)? as i32) {
+            let (read, behind) = rest.split_at_checked(length)?;
+            *item = Some(read);
+            rest = behind;
+        }
+    }
+    let (request, ring) = (u64_at(record, REQUEST)?, u64_at(record, REQUEST_RING)?);
+    Some(What::Request { request, ring, opcode: opcode as u8, entry, items })
 }
 
 fn arguments(record: &[u8]) -> Option<[u64; 6]> {

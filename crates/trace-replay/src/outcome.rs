@@ -116,8 +116,8 @@ fn spans<'a>(script: &'a Script, stamps: &'a [Stamp]) -> impl Iterator<Item = Sp
 
 fn threads(script: &Script, played: &[Played], elapsed_ns: u64) -> Vec<ThreadTime> {
     let time = |(player, played): (usize, &Played)| {
-        let called = played.stamps.iter().filter(|stamp| stamp.called);
-        let busy_ns = called.map(|stamp| stamp.done_ns - stamp.issue_ns).sum();
+        let called = || played.stamps.iter().filter(|stamp| stamp.called);
+        let busy_ns = called().map(|stamp| stamp.done_ns - stamp.issue_ns).sum();
         let thread = match script.order() {
             Order::Single => "all".to_string(),
             _ => thread_name(script.program(), player as u32),
@@ -130,6 +130,8 @@ fn threads(script: &Script, played: &[Played], elapsed_ns: u64) -> Vec<ThreadTim
             waiting_ns: played.waiting_ns,
             delay_ns: played.delay_ns,
             idle_ns: elapsed_ns.saturating_sub(spent),
+            first_ns: called().map(|stamp| stamp.issue_ns).min().unwrap_or(0),
+            last_ns: called().map(|stamp| stamp.done_ns).max().unwrap_or(0),
         }
     };
     played.iter().enumerate().map(time).collect()

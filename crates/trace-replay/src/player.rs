@@ -4,6 +4,7 @@
 //! Source: ROOT's main loop. Pacing is absolute: each thread keeps the instant at which it would be free if the replay
 //! cost nothing, and computation begins there, so neither late sleeps nor the replayer's own work add up.
 
+use esker_trace_calls::Call;
 use esker_trace_order::rules::reduce::{completed, issued};
 
 use crate::check::{Verdict, compare};
@@ -150,8 +151,12 @@ impl<T: Target> Play<'_, T> {
     }
 
     /// A call that is not made takes the time that it took in the trace, as computation does, but for what it waited
-    /// for there: that has been waited for here.
+    /// for there: that has been waited for here. One that submits requests to a ring and waits for them takes none: the
+    /// requests are calls of their own.
     async fn hold_for_traced_time(&mut self, action: u32) -> Result<(), Stopped> {
+        if let Call::UringEnter { submit: 0, .. } = self.script.step(action).call {
+            return Ok(());
+        }
         let instant = self.script.program().instant(action);
         let span = (instant.leave - instant.enter).saturating_sub(self.script.schedule().held(action).0);
         if let Some(span) = self.script.speed().span_ns(span) {

@@ -121,7 +121,7 @@ pub struct Initialised {
     pub adapted: Vec<Adapted>,
 }
 
-/// Where a thread's time went. The four parts sum to the elapsed time.
+/// Where a thread's time went. The four parts, from `busy_ns` to `idle_ns`, sum to the elapsed time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTime {
     /// The traced thread.
@@ -136,6 +136,13 @@ pub struct ThreadTime {
     pub delay_ns: u64,
     /// Nanoseconds of everything else: before its start, after its end, and the replayer's own work.
     pub idle_ns: u64,
+    /// When it issued its first call, in nanoseconds since the start; 0 if it made none. 0 in reports of before it was
+    /// told, as is the next.
+    #[serde(default)]
+    pub first_ns: u64,
+    /// When its last call ended.
+    #[serde(default)]
+    pub last_ns: u64,
 }
 
 /// Latencies of one type of call.

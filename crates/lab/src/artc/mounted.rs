@@ -164,6 +164,18 @@ impl Mounted {
         Ok(())
     }
 
+    /// How many reads came to the device so far.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(crate) fn reads(&self) -> Result<u64, LabError> {
+        let name = self.device.file_name().unwrap_or_default();
+        let path = Path::new("/sys/class/block").join(name).join("stat");
+        let counts = std::fs::read_to_string(&path).map_err(LabError::scratch(&path))?;
+        let first = counts.split_whitespace().next().and_then(|count| count.parse().ok());
+        first.ok_or_else(|| peer::fault("the device", format!("its counts are {counts:?}")))
+    }
+
     /// Where it is mounted.
     pub(crate) fn at(&self) -> &Path {
         &self.at

@@ -157,10 +157,12 @@ impl Gathering {
         }
     }
 
-    /// What the kernel took is what it returned. Of a ring that it polls itself that is only a wake-up call.
+    /// What the kernel took is what it returned; of these, a recording counts here only what no action shows. Of a ring
+    /// that the kernel polls itself that is only a wake-up call.
     fn submitted(&mut self, ring: Fd, wanted: u32, step: &Step) {
         if !self.polled.contains(&ring.0) && wanted > 0 {
-            self.found.uring_submissions += step.outcome.value().map_or(0, |taken| taken.max(0) as u64);
+            self.found.uring_submissions +=
+                step.outcome.value().map_or(0, |taken| (taken.max(0) as u64).min(wanted.into()));
         }
     }
 

@@ -27,7 +27,8 @@ use super::prune::finish;
 pub use super::refused::CompileError;
 use super::repair::told;
 use super::resource::{ResourceKind, Role};
-use super::rewrite::{instant, name_made};
+use super::rewrite::{has_copies, instant, name_made};
+use super::rings::Submitters;
 use super::tree::{Inode, InodeId};
 use super::world::{Answer, Description, ROOT_INODE, World};
 
@@ -103,6 +104,7 @@ pub(super) struct Compiler {
     /// Actions that were taken up so far.
     taken: usize,
     killed: Killed,
+    submitters: Submitters,
     /// The first thread of each process, by its number on the system.
     by_pid: BTreeMap<i64, ThreadId>,
 }
@@ -134,9 +136,11 @@ impl Compiler {
             put_off: VecDeque::new(),
             taken: 0,
             killed: Killed::of(trace),
+            submitters: Submitters::default(),
             by_pid: BTreeMap::new(),
         };
         compiler.add_threads(trace)?;
+        compiler.submitters = Submitters::of(&trace.threads, &mut compiler.world.ledger);
         let mut groups = BTreeMap::new();
         for inherited in &trace.inherited {
             compiler.inherit(inherited, &mut groups);
@@ -334,6 +338,7 @@ impl Compiler {
         }
         notes.set(Notes::WAITS, waits);
         let looks = self.world.looked_on(&call, looks);
+        self.submitters.touch(&action, &mut self.world.ledger);
         name_made(&mut mapped, self.world.effects());
         self.world.fit_made_up(thread, &action, &mut mapped);
         let is_last = self.killed.is_last(self.players[thread.0 as usize].process);
@@ -469,14 +474,6 @@ impl Compiler {
             }
         }
     }
-}
-
-/// Calls that copy or close many descriptors at once.
-fn has_copies(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Clone { .. } | Call::Unshare { .. } | Call::CloseRange { .. } | Call::Exec { .. } | Call::Exit { .. }
-    )
 }
 
 /// Whether the model's answer is not what the trace tells, in a matter that the model knows.

@@ -21,7 +21,7 @@ pub enum ResourceKind {
     Descriptor,
     /// A control block of asynchronous I/O from submission to return.
     Aio,
-    /// What threads synchronise on, where a trace tells.
+    /// What threads synchronise on, where a trace tells: a thread and the requests that it submits to rings.
     Sync,
     /// A thread from its start to its end.
     Thread,

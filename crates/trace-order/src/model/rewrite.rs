@@ -86,7 +86,8 @@ impl World {
             }
             Call::Poll { timeout_ms, .. } | Call::EpollWait { timeout_ms, .. } => *timeout_ms != 0,
             Call::AsyncReap { min, .. } => *min > 0,
-            Call::UringEnter { wait, .. } => *wait > 0,
+            // Else its requests are actions of their own.
+            Call::UringEnter { submit, wait, .. } => *submit > 0 && *wait > 0,
             Call::Open { at, .. } => self.is_fifo(thread, at),
             Call::AsyncSuspend { .. } | Call::Wait { .. } | Call::Other { .. } | Call::Ioctl { .. } => true,
             _ => false,
@@ -133,4 +134,12 @@ pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
 pub(super) fn instant(action: &esker_trace_calls::action::Action, waits: bool, looks: Looks) -> Instant {
     let begins = matches!(action.call, Call::Clone { child: Some(_), .. });
     Instant { thread: action.thread.0, waits, looks, begins, enter: action.enter.0, leave: action.leave.0 }
+}
+
+/// Calls that copy or close many descriptors at once.
+pub(super) fn has_copies(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Clone { .. } | Call::Unshare { .. } | Call::CloseRange { .. } | Call::Exec { .. } | Call::Exit { .. }
+    )
 }

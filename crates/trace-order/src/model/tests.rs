@@ -22,6 +22,7 @@ mod generated;
 mod locks;
 mod looks;
 mod memory;
+mod rings;
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);

@@ -75,7 +75,7 @@ impl KindRules {
             ResourceKind::Absence => (Rules::PATH_NEGATIVE, none, none),
             ResourceKind::Descriptor => (Rules::FD_STAGE, Rules::FD_SEQ, none),
             ResourceKind::Aio => (Rules::AIO_STAGE, Rules::AIO_SEQ, Rules::AIO_NAME),
-            ResourceKind::Sync => (none, Rules::SYNC_SEQ, none),
+            ResourceKind::Sync => (Rules::THREAD_SEQ, Rules::SYNC_SEQ, none),
             ResourceKind::Thread => (Rules::THREAD_STAGE, none, none),
             ResourceKind::Map => (Rules::FD_STAGE, none, none),
         };
@@ -87,6 +87,8 @@ impl KindRules {
         let (shared, looks) = match kind {
             ResourceKind::File => (Rules::FILE_RW, Looks::FILES),
             ResourceKind::Descriptor => (Rules::FD_RW, Looks::DESCRIPTORS),
+            // Requests that a thread submitted are as little ordered among each other as calls that only look.
+            ResourceKind::Sync => (Rules::THREAD_SEQ, Looks::empty()),
             _ => (none, Looks::empty()),
         };
         let (stage, sequential) = (stage & chosen, sequential & chosen);

@@ -243,7 +243,7 @@ fn ordered(
 ) {
     let mut deriver = Deriver::new(rules, outline.instants(), outline.resources());
     let mut reducer = Reducer::new(outline.threads());
-    let by_touch = !(rules - Rules::PROGRAM_SEQ - Rules::THREAD_SEQ).is_empty();
+    let by_touch = !(rules - Rules::PROGRAM_SEQ).is_empty();
     let (mut touches, mut candidates, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     let mut before = None;
     for id in ids {

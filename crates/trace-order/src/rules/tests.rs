@@ -273,6 +273,7 @@ fn every_rule_gives_what_its_definition_says() {
         check(Rules::AIO_SEQ, oracle.sequential(Aio));
         check(Rules::DIR_SEQ, oracle.sequential(Directory));
         check(Rules::SYNC_SEQ, oracle.sequential(Sync));
+        check(Rules::THREAD_SEQ, &oracle.stage(Sync) | &oracle.shared(Sync, Looks::empty()));
         check(Rules::PATH_NAME, oracle.name(Path));
         check(Rules::AIO_NAME, oracle.name(Aio));
     }

@@ -233,3 +233,5 @@ fn who_sees_no_faults_says_so_of_each_map() {
     bench.enter(1, 100, libc::SYS_mmap, map, None).exit(2, 100, libc::SYS_mmap, 0x20000);
     bench.check(&["warning MappedReads 1", "0 mmap (1, 2) Done(131072)"]);
 }
+
+mod rings;

@@ -55,7 +55,10 @@ pub(super) const CALLS: &[Spec] = &[
     row!(SYS_io_uring_enter, [], |c| {
         Ok(Call::UringEnter { ring: c.fd(0), submit: c.arg(1) as u32, wait: c.arg(2) as u32 })
     }),
-    row!(SYS_io_uring_register, [], |c| Ok(Call::UringRegister { ring: c.fd(0), operation: c.arg(1) as u32 })),
+    row!(SYS_io_uring_register, [array(2, 4, 3)], |c| Ok(Call::UringRegister {
+        ring: c.fd(0),
+        operation: c.arg(1) as u32
+    })),
 ];
 
 /// The child is known to the code that follows the processes.

@@ -48,8 +48,8 @@ pub(super) const FAULTS: [&str; 4] =
 
 /// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead
 /// cost the kernel 80 ms each when they end.
-pub(super) fn all() -> Result<[Program; 9], BtfError> {
-    let pid = Types::of_kernel()?.offset("task_struct", "pid")?;
+pub(super) fn all(types: &Types) -> Result<[Program; 9], BtfError> {
+    let pid = types.offset("task_struct", "pid")?;
     let [user, kernel, wanted, there] = FAULTS;
     Ok([
         sys_enter(),
@@ -65,7 +65,7 @@ pub(super) fn all() -> Result<[Program; 9], BtfError> {
 }
 
 /// `R0 = map[*(frame + key)]`, or away if there is nothing.
-fn look_up(code: &mut Code, map: &'static str, key: i16, otherwise: Label) {
+pub(super) fn look_up(code: &mut Code, map: &'static str, key: i16, otherwise: Label) {
     code.map(Reg::R1, map);
     code.mov(Reg::R2, Reg::R10);
     code.alu(Op::Add, Reg::R2, i32::from(key));
@@ -74,7 +74,7 @@ fn look_up(code: &mut Code, map: &'static str, key: i16, otherwise: Label) {
 }
 
 /// Counts one more, if the counter is there.
-fn count(code: &mut Code, counter: i32) {
+pub(super) fn count(code: &mut Code, counter: i32) {
     let out = code.label();
     code.store(Size::Word, Reg::R10, KEY_COUNTER, counter);
     look_up(code, LOST, KEY_COUNTER, out);
@@ -84,7 +84,7 @@ fn count(code: &mut Code, counter: i32) {
 }
 
 /// `R8` = process and thread; `R7` = the thread's value; `R9` = the context. Away if the thread is not traced.
-fn enter_if_traced(code: &mut Code, out: Label) {
+pub(super) fn enter_if_traced(code: &mut Code, out: Label) {
     code.mov(Reg::R9, Reg::R1);
     code.call(Helper::CurrentPidTgid);
     code.mov(Reg::R8, Reg::R0);
@@ -94,20 +94,20 @@ fn enter_if_traced(code: &mut Code, out: Label) {
 }
 
 /// `R9` = the scratch area; away if there is none.
-fn take_scratch(code: &mut Code, out: Label) {
+pub(super) fn take_scratch(code: &mut Code, out: Label) {
     code.store(Size::Word, Reg::R10, KEY_OTHER, 0);
     look_up(code, SCRATCH, KEY_OTHER, out);
     code.mov(Reg::R9, Reg::R0);
 }
 
-fn ends(code: &mut Code, out: Label) {
+pub(super) fn ends(code: &mut Code, out: Label) {
     code.bind(out);
     code.mov(Reg::R0, 0);
     code.exit();
 }
 
 /// Puts out `R8` and `front` bytes of the record in `R9`.
-fn put_out(code: &mut Code, front: i16) {
+pub(super) fn put_out(code: &mut Code, front: i16) {
     code.mov(Reg::R3, Reg::R8);
     code.alu(Op::Add, Reg::R3, i32::from(front));
     code.mov(Reg::R2, Reg::R9);
@@ -116,7 +116,7 @@ fn put_out(code: &mut Code, front: i16) {
 }
 
 /// Puts out `R3` bytes at `R2`, or counts that there was no room.
-fn put_out_bytes(code: &mut Code) {
+pub(super) fn put_out_bytes(code: &mut Code) {
     let fits = code.label();
     code.map(Reg::R1, RING);
     code.mov(Reg::R4, NO_WAKEUP);
@@ -295,7 +295,7 @@ fn end_alone(code: &mut Code, out: Label) {
 }
 
 /// Puts out a record of the stack: kind, a number (in `R6`) and a word (in `R9`), of the thread in `R8`.
-fn put_out_small(code: &mut Code, kind: Kind) {
+pub(super) fn put_out_small(code: &mut Code, kind: Kind) {
     code.store(Size::Double, Reg::R10, SMALL + wire::THREAD, Reg::R8);
     code.store(Size::Word, Reg::R10, SMALL + wire::KIND, kind as i32);
     code.store(Size::Word, Reg::R10, SMALL + wire::NUMBER, Reg::R6);

@@ -94,7 +94,7 @@ fn times(out: &mut String, report: &Report) -> std::fmt::Result {
         "thread", "actions", "in calls", "waiting", "delayed", "idle"
     )?;
     for thread in report.threads.iter().take(LISTED) {
-        let ThreadTime { thread, actions, busy_ns, waiting_ns, delay_ns, idle_ns } = thread;
+        let ThreadTime { thread, actions, busy_ns, waiting_ns, delay_ns, idle_ns, .. } = thread;
         let spans = [busy_ns, waiting_ns, delay_ns, idle_ns].map(|ns| span(*ns));
         writeln!(out, "{thread:<24}{actions:>10}{:>12}{:>12}{:>12}{:>12}", spans[0], spans[1], spans[2], spans[3])?;
     }

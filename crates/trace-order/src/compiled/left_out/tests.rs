@@ -85,6 +85,8 @@ const NONE: LeftOut = LeftOut {
 fn requests_that_a_ring_took_are_counted_and_a_ring_without_any_is_nothing() {
     let unused = Draft::new().call(Call::ring(false), 3).maps(3, PAGE, SHARED).enters(3, 0, Outcome::Done(0));
     assert_eq!(unused.left_out(), NONE);
+    let shown = Draft::new().call(Call::ring(false), 3).enters(3, 1, Outcome::Done(7));
+    assert_eq!(shown.left_out(), LeftOut { uring_submissions: 1, ..NONE }, "six are actions of their own");
     let used = Draft::new().call(Call::ring(false), 3).enters(3, 8, Outcome::Done(5)).enters(3, 3, Outcome::Done(3));
     let found = used.enters(3, 4, Outcome::Failed(Errno::EAGAIN)).left_out();
     assert_eq!(found, LeftOut { uring_submissions: 8, ..NONE });
