@@ -12,7 +12,6 @@ mod form;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 
 use esker_block::{Below, BioError, Buf, Tag};
@@ -233,18 +232,17 @@ impl Volume {
         let copied = |src: u64, dst: u64, len: u64| {
             // What is on its way may decide that extents are copied.
             let ends = [src, dst].map(|start| start + len..(start + len).next_multiple_of(TRACT));
+            let extents = |range| 2 + map.pieces(range).count() as u64;
             match log.touches(&ends) {
-                true => vec![src..src + len],
-                false => map.copied_by(src, dst, len),
+                true => extents(src..src + len),
+                false => map.copied_by(src, dst, len).into_iter().map(extents).sum(),
             }
         };
-        let extents =
-            |ranges: Vec<Range<u64>>| ranges.into_iter().map(|range| 2 + map.pieces(range).count() as u64).sum::<u64>();
         let (mut copies, mut paths) = (0, 0);
         for record in records {
             match *record {
                 Record::Clone { src, dst, len } | Record::Move { src, dst, len } => {
-                    copies += extents(copied(src, dst, len));
+                    copies += copied(src, dst, len);
                     paths += map.copied_to_clear(&(dst..dst + len));
                     if let Record::Move { .. } = record {
                         paths += map.copied_to_clear(&(src..src + len));
@@ -258,8 +256,8 @@ impl Volume {
         (2 * copies).div_ceil(self.geometry.fanout().leaf as u64) + paths
     }
 
-    /// Whether the first item, with what waits beside it, could make the map larger than the space that a checkpoint
-    /// has for it: then no checkpoint could be made any more, and nothing would become free.
+    /// Whether the first item, with what waits beside it, could make the map larger than a checkpoint has space for.
+    /// Then no checkpoint could be made any more, and nothing would become free.
     fn outgrows(&self, log: &Log, first: &Item) -> bool {
         let growth = log.growth_with(first);
         growth > 0 && self.segments.borrow().free() <= self.kept_for(growth, first.taker())

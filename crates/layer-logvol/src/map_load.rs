@@ -1,5 +1,5 @@
-//! Reads the map of a checkpoint: the index level by level, then all nodes, each in runs of pages that follow each other,
-//! decoded by workers.
+//! Reads the map of a checkpoint: the index level by level, then all nodes, each in runs of pages that follow each
+//! other, decoded by workers.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +91,9 @@ impl Loader<'_> {
             for (at, page) in read.into_iter().enumerate() {
                 match page {
                     Page::Index(of, part) if of == level && at * fanout.index == below.len() => below.extend(part),
-                    _ => return Err(MapError::Index("a part of another size or level")),
+                    Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) => {
+                        return Err(MapError::Index("a part of another size or level"));
+                    }
                 }
             }
             levels.push(below);
@@ -187,7 +189,7 @@ fn on_medium(page: Page, g: &Geometry) -> Result<Page, PageError> {
         Page::Leaf(extents) if !extents.iter().all(|extent| lies_inside(extent.pba, extent.len)) => {
             Err(PageError::Misfit("extents that leave their segment"))
         }
-        _ => Ok(page),
+        Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) => Ok(page),
     }
 }
 

@@ -66,7 +66,7 @@ impl Volume {
     pub(crate) fn class_of_new(&self, records: &[Record]) -> Option<usize> {
         let lba = records.iter().find_map(|record| match record {
             Record::Write { lba, .. } => Some(*lba),
-            _ => None,
+            Record::Clone { .. } | Record::Move { .. } | Record::Delete { .. } | Record::Apart { .. } => None,
         })?;
         let class = match self.collector.settings.separation {
             Separation::Origin => Class::NEW_SHORT,

@@ -272,7 +272,7 @@ impl Batch {
     pub fn apart(&self) -> impl Iterator<Item = (u8, u64, u64)> {
         self.records.iter().filter_map(|record| match *record {
             Record::Apart { class, pba, len } => Some((class, pba, len)),
-            _ => None,
+            Record::Write { .. } | Record::Clone { .. } | Record::Move { .. } | Record::Delete { .. } => None,
         })
     }
 }

@@ -14,8 +14,8 @@ struct Edit {
     place: Option<u64>,
 }
 
-/// Where a change of one leaf has ended, and whether that was at the end of its leaf: as in sequential writes, which are
-/// to leave full nodes.
+/// Where a change of one leaf has ended, and whether that was at the end of its leaf: as in sequential writes, which
+/// are to leave full nodes.
 struct Done {
     next: u64,
     is_at_end: bool,
@@ -175,7 +175,9 @@ impl Map {
     fn blocks_below(&self, id: NodeId) -> u64 {
         match self.table.get(id) {
             Node::Leaf(leaf) => leaf.entries.iter().map(|entry| u64::from(entry.extent().len)).sum(),
-            node => node.refers_to().into_iter().map(|child| self.blocks_below(child)).sum(),
+            node @ (Node::Inner(_) | Node::Roots(..)) => {
+                node.refers_to().into_iter().map(|child| self.blocks_below(child)).sum()
+            }
         }
     }
 
@@ -286,7 +288,7 @@ impl Map {
     fn is_empty(&self, id: NodeId) -> bool {
         match self.table.get(id) {
             Node::Inner(children) => matches!(children[..], [only] if self.is_empty(only.node)),
-            node => node.len() == 0,
+            node @ (Node::Leaf(_) | Node::Roots(..)) => node.len() == 0,
         }
     }
 

@@ -332,8 +332,9 @@ fn a_clone_of_a_tract_costs_nothing_for_what_it_holds() {
     assert_eq!((map.nodes(), map.blocks()), (nodes, 101 * map.pieces(0..TRACT).count() as u64));
     assert!(map.memory() - memory <= 100 * 64, "{} bytes for 100 clones", map.memory() - memory);
     assert_eq!(write(&mut map, &mut page), 3, "roots, and two levels of the index");
-    let half = [0..TRACT / 2];
-    assert!(map.copied_by(0, TRACT, TRACT / 2) == half && map.copied_by(0, 500 * TRACT, TRACT / 2) == half);
+    for dst in [TRACT, 500 * TRACT] {
+        assert_eq!(map.copied_by(0, dst, TRACT / 2).as_slice(), std::slice::from_ref(&(0..TRACT / 2)));
+    }
     // A write copies its path, a deletion of a tract drops a root.
     map.map(Extent { lba: 7 * TRACT + 9, pba: 1, len: 1 }, &mut |_| {});
     assert_eq!(map.nodes(), nodes + 3);
