@@ -2,9 +2,9 @@
 //! of 128 MiB, and many snapshots of it.
 //!
 //! One and two scanners run on this machine's CPUs. What more would bring is **simulated**: the same code shares the
-//! same map out in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: the last
-//! twentieth of the leaves has nine tenths of the mappings. *Static* is a split of the leaves into equal parts, once and
-//! for all.
+//! same map out in virtual time, where a mapping costs what is charged for it and nothing else does. *Skewed*: the
+//! last twentieth of the leaves has nine tenths of the mappings. *Static* is a split of the leaves into equal parts,
+//! once and for all.
 
 use std::ops::Range;
 use std::sync::Arc;

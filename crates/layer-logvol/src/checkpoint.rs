@@ -1,5 +1,6 @@
-//! Checkpoints: the nodes of the map that have changed and the index of all nodes are written to free pages, then a slot
-//! that names the root of the index. What dead nodes refer to is given back before, so that all of it becomes free.
+//! Checkpoints: the nodes of the map that have changed and the index of all nodes are written to free pages, then a
+//! slot that names the root of the index. What dead nodes refer to is given back before, so that all of it becomes
+//! free.
 //!
 //! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
 //! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds
@@ -93,7 +94,8 @@ impl Volume {
         result
     }
 
-    /// Gives everything that has changed its pages. From here on the map changes without harm to the plan: nodes are copied.
+    /// Gives everything that has changed its pages. From here on the map changes without harm to the plan: nodes are
+    /// copied.
     fn plan(&self) -> Result<CheckpointPlan, BioError> {
         let mut log = self.log.borrow_mut();
         let mut map = self.map.borrow_mut();

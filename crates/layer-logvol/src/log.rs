@@ -226,8 +226,8 @@ impl Volume {
         receiver
     }
 
-    /// Nodes that records may add to the map: for extents that are copied as many as these take, twice, because nodes
-    /// are split in half; and the paths to what shares its nodes with others.
+    /// Nodes that records may add to the map. For extents that are copied, as many as these take, twice, because nodes
+    /// are split in half; for what shares its nodes with others, the paths to it.
     fn growth_of(&self, records: &[Record]) -> u64 {
         let (map, log) = (self.map.borrow(), self.log.borrow());
         let copied = |src: u64, dst: u64, len: u64| {
@@ -258,8 +258,8 @@ impl Volume {
         (2 * copies).div_ceil(self.geometry.fanout().leaf as u64) + paths
     }
 
-    /// Whether the first item, with what waits beside it, could make the map larger than the space that a checkpoint
-    /// has for it: then no checkpoint could be made any more, and nothing would become free.
+    /// Whether the first item, with what waits beside it, could make the map larger than a checkpoint has space for.
+    /// Then no checkpoint could be made any more, and nothing would become free.
     fn outgrows(&self, log: &Log, first: &Item) -> bool {
         let growth = log.growth_with(first);
         growth > 0 && self.segments.borrow().free() <= self.kept_for(growth, first.taker())

@@ -1,8 +1,8 @@
 //! The forward map: which physical block each logical block is kept in. Many logical blocks may share one.
 //!
-//! The logical space is cut into tracts, and each tract has a B+tree of extents. Nodes have numbers, and trees may share
-//! them: a tract that is cloned as a whole refers to the root of the other one. A node that several trees share is
-//! copied before one of them changes it; the collector changes it in place, for all of them ([`Map::repoint`]).
+//! The logical space is cut into tracts, and each tract has a B+tree of extents. Nodes have numbers, and trees may
+//! share them: a tract that is cloned as a whole refers to the root of the other one. A node that several trees share
+//! is copied before one of them changes it; the collector changes it in place, for all of them ([`Map::repoint`]).
 //!
 //! The [`table`] of nodes can be copied for the cost of a pointer. Such a [`Snapshot`] is `Send + Sync`, and never
 //! changes under a scanner, however long that takes. A checkpoint writes nodes that have changed, and the pages of the

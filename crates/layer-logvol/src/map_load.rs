@@ -1,5 +1,5 @@
-//! Reads the map of a checkpoint: the index level by level, then all nodes, each in runs of pages that follow each other,
-//! decoded by workers.
+//! Reads the map of a checkpoint: the index level by level, then all nodes, each in runs of pages that follow each
+//! other, decoded by workers.
 
 use std::collections::BTreeSet;
 

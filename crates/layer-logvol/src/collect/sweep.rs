@@ -1,8 +1,9 @@
 //! Walks a snapshot of the map on workers.
 //!
 //! It goes by the numbers of leaves, so that it meets each leaf once, however many trees share it. Each scanner has a
-//! range and takes pieces of a few leaves from its front; the rest of the range stays where others can reach it. A worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a
-//! barrier for that; here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
+//! range and takes pieces of a few leaves from its front; the rest of the range stays where others can reach it. A
+//! worker that runs dry takes half of what the busiest one has left. ANViL stops all threads at a barrier for that;
+//! here a range is shared out between two pieces, on the reactor, and only the two concerned notice.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -14,8 +14,8 @@ struct Edit {
     place: Option<u64>,
 }
 
-/// Where a change of one leaf has ended, and whether that was at the end of its leaf: as in sequential writes, which are
-/// to leave full nodes.
+/// Where a change of one leaf has ended, and whether that was at the end of its leaf: as in sequential writes, which
+/// are to leave full nodes.
 struct Done {
     next: u64,
     is_at_end: bool,

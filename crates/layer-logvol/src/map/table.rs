@@ -1,7 +1,8 @@
 //! The table of nodes: what each number stands for, how many refer to it, and which page holds it.
 //!
-//! Invariant: the count of a number is the number of children and roots that name it, dead nodes' children included; a
-//! node without a count is in the list of dead ones; a page is a node's only as long as the node is as it was written.
+//! Invariants: the count of a number is the number of children and roots that name it, dead nodes' children included.
+//! A node without a count is in the list of dead ones. A page is a node's only as long as the node is as it was
+//! written.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What a checkpoint writes of the map: nodes without a page, and the pages of the *index*, which says in which page
-//! each node is. The index is a radix tree: a page of its lowest level has the pages of as many nodes as fit, in the
-//! order of their numbers; a page of a higher level has pages of the level below. Its only page of the highest level is
-//! its root.
+//! each node is. The index is a radix tree. A page of its lowest level has the pages of as many nodes as fit, in the
+//! order of their numbers. A page of a higher level has pages of the level below. The only page of the highest level
+//! is the root.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
