@@ -225,8 +225,8 @@ impl Volume {
         receiver
     }
 
-    /// Nodes that records may add to the map: for extents that are copied as many as these take, twice, because nodes
-    /// are split in half; and the paths to what shares its nodes with others.
+    /// Nodes that records may add to the map. For extents that are copied, as many as these take, twice, because nodes
+    /// are split in half; for what shares its nodes with others, the paths to it.
     fn growth_of(&self, records: &[Record]) -> u64 {
         let (map, log) = (self.map.borrow(), self.log.borrow());
         let copied = |src: u64, dst: u64, len: u64| {

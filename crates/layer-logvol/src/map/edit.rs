@@ -111,9 +111,9 @@ impl Map {
             self.mappings += leaf.entries.len() as u64;
         }
         node.refers_to().into_iter().for_each(|child| self.table.refer(child));
-        let extents: Vec<Extent> = node.leaf().map_or_else(Vec::new, |leaf| leaf.extents().collect());
         let copy = self.table.add(node, parent);
-        Map::tell_added(copy, &extents, each);
+        let leaf = self.table.leaf(copy).into_iter();
+        leaf.flat_map(|leaf| leaf.extents()).for_each(|extent| each(Change::Added(Mapping { leaf: copy, extent })));
         self.table.release(id);
         self.table.leave(id);
         copy
