@@ -1,8 +1,11 @@
 //! Checkpoints: the nodes of the map that have changed are written to free pages, then a slot that names the new root.
+//! A checkpoint that would write most of the tree for few changes lists these instead ([`changes`]).
 //!
 //! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
 //! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds
 //! its pages and its part of the log.
+
+pub(crate) mod changes;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,13 +14,14 @@ use std::sync::Arc;
 use esker_block::{BioError, Buf, LayerHandle, WorkPermit, flight};
 use esker_layer_kit::Then;
 
-use crate::format::{Heads, Page, PageId, Slot, slots_of};
+use crate::format::{Chain, Heads, Page, PageId, Slot, slots_of};
 use crate::map::Node;
 use crate::number::{PageNo, SegmentNo};
 use crate::segments::State;
 use crate::shortage::is_short;
 use crate::store::DeviceStore;
 use crate::volume::{Volume, add};
+use changes::Tree;
 use esker_base::Nanos;
 
 /// Pages that one worker encodes, and one request writes at most.
@@ -31,11 +35,13 @@ const PAGE_COST: Nanos = Nanos(1_500);
 struct CheckpointPlan {
     seq: u64,
     heads: Heads,
-    root: PageNo,
-    height: u8,
-    mappings: u64,
-    blocks: u64,
+    tree: Tree,
+    /// What the tree lacks, those of this checkpoint included.
+    chain: Chain,
+    /// Whether it writes the tree, and not only changes.
+    is_tree: bool,
     pages: Vec<(PageNo, Arc<Node>)>,
+    changes: Vec<(PageNo, Page)>,
     /// Free once this is durable.
     stale: Vec<PageNo>,
     dead: Vec<SegmentNo>,
@@ -92,8 +98,12 @@ impl Volume {
         result
     }
 
-    /// Gives all dirty nodes their pages. From here on the map changes without harm to the plan: nodes are copied.
+    /// Lists the changes since the last checkpoint, or gives all dirty nodes their pages. From here on the map changes
+    /// without harm to the plan: nodes are copied.
     fn plan(&self) -> Result<CheckpointPlan, BioError> {
+        if let Some(plan) = self.plan_changes() {
+            return Ok(plan);
+        }
         let mut log = self.log.borrow_mut();
         let mut map = self.map.borrow_mut();
         let mut segments = self.segments.borrow_mut();
@@ -116,17 +126,17 @@ impl Volume {
         log.since_checkpoint = 0;
         let written = map.write_out(&mut || pages.take().expect("counted above"));
         let left = self.shortage.unwritten.take();
-        let stale = [left.stale, map.take_stale()].concat();
+        let stale = [left.stale, map.take_stale(), self.changes.borrow_mut().begin_tree()].concat();
         let superseded: BTreeSet<PageNo> = stale.iter().copied().collect();
         let pages = left.pages.into_iter().filter(|(page, _)| !superseded.contains(page)).chain(written).collect();
         Ok(CheckpointPlan {
             seq,
             heads,
-            root: map.root_page(),
-            height: map.height(),
-            mappings: map.mappings(),
-            blocks: map.blocks(),
+            tree: Tree::of(&map),
+            chain: Chain::default(),
+            is_tree: true,
             pages,
+            changes: Vec::new(),
             stale,
             dead: segments.dead(seq),
             mends,
@@ -139,11 +149,14 @@ impl Volume {
         let written = self.carry_out(store, &plan).await;
         match &written {
             Ok(()) => {
+                self.changes.borrow_mut().know_tree(plan.tree);
                 self.free(plan.stale, plan.dead);
                 if plan.mends {
                     self.shortage.end(self);
                 }
             }
+            // The tree that is to come replaces the changes, too.
+            Err(_) if !plan.is_tree => self.changes.borrow_mut().forget_tree(),
             Err(_) => *self.shortage.unwritten.borrow_mut() = Unwritten { pages: plan.pages, stale: plan.stale },
         }
         written
@@ -151,7 +164,10 @@ impl Volume {
 
     async fn carry_out(&self, store: &DeviceStore, plan: &CheckpointPlan) -> Result<(), BioError> {
         let generation = self.generation.get() + 1;
-        let written = self.write_pages(store, &plan.pages, generation).await;
+        let written = match plan.is_tree {
+            true => self.write_pages(store, &plan.pages, generation).await,
+            false => self.write_changes(store, &plan.changes, generation).await,
+        };
         written.map_err(|error| self.broken("a page of the map", error))?;
         self.flush_below(store).await?;
         let slot = Slot {
@@ -161,10 +177,11 @@ impl Volume {
             epoch: self.epoch,
             seq: plan.seq,
             heads: plan.heads,
-            root: plan.root,
-            height: plan.height,
-            mappings: plan.mappings,
-            blocks: plan.blocks,
+            root: plan.tree.root,
+            height: plan.tree.height,
+            mappings: plan.tree.mappings,
+            blocks: plan.tree.blocks,
+            changes: plan.chain,
         };
         for at in slots_of(generation, self.config.medium) {
             let written = store.write_durably(at, Buf::from_bytes(self.pool(), &slot.encode())).await;
@@ -172,7 +189,7 @@ impl Volume {
         }
         self.generation.set(generation);
         add(&self.counts.checkpoints, 1);
-        add(&self.counts.pages_written, plan.pages.len() as u64);
+        add(&self.counts.pages_written, (plan.pages.len() + plan.changes.len()) as u64);
         Ok(())
     }
 

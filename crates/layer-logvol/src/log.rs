@@ -310,6 +310,9 @@ impl Volume {
                 });
                 self.collector.note_record(record, &added);
             }
+            drop(map);
+            let changed = items.iter().flat_map(|item| &item.records).flat_map(changed);
+            changed.filter(|range| !range.is_empty()).for_each(|range| self.note_change(range));
             if !self.config.volatile {
                 self.commits.advance(end);
             }

@@ -9,8 +9,9 @@ use esker_block::{BioError, Buf, flight};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::format::{Geometry, Page, PageError, PageId, Slot};
-use crate::map::{Child, Map, Node, Packed};
+use crate::checkpoint::changes::{HOLE, take_in};
+use crate::format::{CHANGES, Geometry, Page, PageError, PageId, Slot};
+use crate::map::{Child, Extent, Map, Node, Packed};
 use crate::number::{PageNo, SegmentNo};
 use crate::store::{DeviceStore, METADATA};
 
@@ -43,6 +44,9 @@ pub enum MapError {
     /// A segment holds pages, and the map refers to it for data.
     #[error("segment {0} holds both pages of the map and data")]
     Mixed(SegmentNo),
+    /// There are more or fewer pages of changes than the slot says.
+    #[error("{0} pages list changes of the map, the superblock says {1}")]
+    Chain(u64, u64),
     /// The pages together are not what the slot says.
     #[error("the map has {0} extents, the superblock says {1}")]
     Count(u64, u64),
@@ -61,6 +65,8 @@ pub struct Loaded {
     pub map: Map,
     /// Pages that hold it.
     pub pages: BTreeSet<PageNo>,
+    /// Those of them that list changes of the tree, the oldest first.
+    pub chain: Vec<PageNo>,
 }
 
 /// What reading needs.
@@ -90,7 +96,7 @@ impl Loader<'_> {
                 .into_iter()
                 .map(|page| match page {
                     Decoded::Inner(children) => children,
-                    Decoded::Leaf(_) => unreachable!("the level is checked"),
+                    Decoded::Leaf(_) | Decoded::Changes(..) => unreachable!("the level is checked"),
                 })
                 .collect();
             wanted = nodes.iter().zip(&wanted).flat_map(|(children, parent)| below(children, &parent.bounds)).collect();
@@ -101,7 +107,7 @@ impl Loader<'_> {
             .into_iter()
             .map(|page| match page {
                 Decoded::Leaf(entries) => Arc::new(Node::Leaf(entries)),
-                Decoded::Inner(_) => unreachable!("the level is checked"),
+                Decoded::Inner(_) | Decoded::Changes(..) => unreachable!("the level is checked"),
             })
             .collect();
         for level in levels.into_iter().rev() {
@@ -112,11 +118,38 @@ impl Loader<'_> {
             };
             nodes = level.into_iter().map(parent).collect();
         }
-        let map = Map::restored(slot.geometry.fanout(), nodes.remove(0), slot.root);
-        match map.mappings() == slot.mappings {
-            true => Ok(Loaded { map, pages }),
-            false => Err(MapError::Count(map.mappings(), slot.mappings)),
+        let mut map = Map::restored(slot.geometry.fanout(), nodes.remove(0), slot.root);
+        if map.mappings() != slot.mappings {
+            return Err(MapError::Count(map.mappings(), slot.mappings));
         }
+        let changes = self.changes(slot, &mut pages).await?;
+        let chain = changes.iter().map(|(page, _)| *page).collect();
+        changes.iter().for_each(|(_, changes)| take_in(&mut map, changes));
+        Ok(Loaded { map, pages, chain })
+    }
+
+    /// Reads the pages that list changes of the tree, the oldest first.
+    async fn changes(
+        &self,
+        slot: &Slot,
+        pages: &mut BTreeSet<PageNo>,
+    ) -> Result<Vec<(PageNo, Vec<Extent>)>, MapError> {
+        let (mut next, mut changes) = (slot.changes.newest, Vec::new());
+        while !next.is_none() {
+            let wanted = Wanted { page: next, bounds: 0..u64::MAX };
+            match self.level(slot, CHANGES, &[wanted], pages).await?.pop() {
+                Some(Decoded::Changes(before, listed)) => {
+                    changes.push((next, listed));
+                    next = before;
+                }
+                _ => unreachable!("the level is checked"),
+            }
+        }
+        if changes.len() as u64 != slot.changes.pages {
+            return Err(MapError::Chain(changes.len() as u64, slot.changes.pages));
+        }
+        changes.reverse();
+        Ok(changes)
     }
 
     /// Reads all pages of one level, in the order of `wanted`.
@@ -197,22 +230,22 @@ impl Loader<'_> {
 enum Decoded {
     Leaf(Vec<Packed>),
     Inner(Vec<(u64, PageNo)>),
+    Changes(PageNo, Vec<Extent>),
 }
 
 impl Decoded {
     fn of(page: Page, g: &Geometry) -> Result<Decoded, PageError> {
+        let lies_inside = |extent: &Extent| {
+            let end = extent.pba + u64::from(extent.len);
+            end <= g.blocks() && g.segment_of(extent.pba) == g.segment_of(end - 1)
+        };
+        let astray = PageError::Misfit("extents that leave their segment");
         match page {
             Page::Inner(_, children) => Ok(Decoded::Inner(children)),
-            Page::Leaf(extents) => {
-                let lies_inside = |pba: u64, len: u32| {
-                    let end = pba + u64::from(len);
-                    end <= g.blocks() && g.segment_of(pba) == g.segment_of(end - 1)
-                };
-                match extents.iter().all(|extent| lies_inside(extent.pba, extent.len)) {
-                    true => Ok(Decoded::Leaf(extents.into_iter().map(Packed::of).collect())),
-                    false => Err(PageError::Misfit("extents that leave their segment")),
-                }
-            }
+            Page::Leaf(extents) if !extents.iter().all(lies_inside) => Err(astray),
+            Page::Leaf(extents) => Ok(Decoded::Leaf(extents.into_iter().map(Packed::of).collect())),
+            Page::Changes(_, extents) if !extents.iter().all(|it| it.pba == HOLE || lies_inside(it)) => Err(astray),
+            Page::Changes(before, extents) => Ok(Decoded::Changes(before, extents)),
         }
     }
 }

@@ -212,6 +212,7 @@ fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> StartState {
         map: Map::new(geometry.fanout()),
         segments: Segments::new(geometry),
         pages: Pages::new(geometry),
+        chain: Vec::new(),
         log: Log::at(1, Heads::default()),
         replayed: 0,
     }

@@ -23,7 +23,7 @@ use crate::format::{
 use crate::log::Log;
 use crate::map::Map;
 use crate::map_load::{Loader, MapError};
-use crate::number::SegmentNo;
+use crate::number::{PageNo, SegmentNo};
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
 use crate::store::{DeviceStore, METADATA, SegmentStore};
@@ -119,6 +119,8 @@ pub struct Recovered {
     pub segments: Segments,
     /// Pages of the checkpoint's map.
     pub pages: Pages,
+    /// Those of them that list changes of its tree.
+    pub chain: Vec<PageNo>,
     /// What was replayed.
     pub replayed: Vec<Logged>,
     /// Batches that were found behind it but do not count: their data never arrived.
@@ -215,7 +217,7 @@ impl Recovery<'_> {
         if let Some((segment, _)) = mixed {
             return Err(MapError::Mixed(segment).into());
         }
-        Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, heads: ends, seq })
+        Ok(Recovered { slot, map, segments, pages, chain: loaded.chain, replayed: logged, dropped, heads: ends, seq })
     }
 
     /// The heads of all segments of the log, by number, and of those that hold copies.
@@ -496,6 +498,7 @@ impl Recovered {
             map: self.map,
             segments: self.segments,
             pages: self.pages,
+            chain: self.chain,
             log,
             replayed,
         }

@@ -13,11 +13,12 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, Receiver};
 
+use crate::checkpoint::changes::Changes;
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
 use crate::map::{Extent, Map, Snapshot};
-use crate::number::SegmentNo;
+use crate::number::{PageNo, SegmentNo};
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
 use crate::shortage::Shortage;
@@ -67,6 +68,7 @@ pub struct Volume {
     pub(crate) map: RefCell<Map>,
     pub(crate) segments: RefCell<Segments>,
     pub(crate) pages: RefCell<Pages>,
+    pub(crate) changes: RefCell<Changes>,
     pub(crate) log: LogCell,
     /// Records have left the log: they are in the map, or have failed.
     pub(crate) logged: Notify,
@@ -98,6 +100,8 @@ pub(crate) struct StartState {
     pub map: Map,
     pub segments: Segments,
     pub pages: Pages,
+    /// Pages of changes among them.
+    pub chain: Vec<PageNo>,
     pub log: crate::log::Log,
     pub replayed: u64,
 }
@@ -147,6 +151,12 @@ pub(crate) enum ReserveClass {
     Writers,
 }
 
+/// Pages that a whole rewrite of a tree of so many nodes takes: a quarter more than there are, for what is written
+/// meanwhile.
+pub(crate) fn pages_for(nodes: u64) -> u64 {
+    nodes + nodes / 4 + 16
+}
+
 impl Volume {
     pub(crate) fn of(config: Config, rt: Rt, pool: Pool, found: StartState) -> Volume {
         let seq = found.log.seq;
@@ -164,6 +174,7 @@ impl Volume {
             map: RefCell::new(found.map),
             segments: RefCell::new(found.segments),
             pages: RefCell::new(found.pages),
+            changes: RefCell::new(Changes::of(found.chain)),
             log: RefCell::new(found.log),
             logged: Notify::default(),
             claims: RangeLocks::default(),
@@ -219,11 +230,15 @@ impl Volume {
         let mut segments = self.segments.borrow_mut();
         let mut blocks = 0;
         let offset = |moved: &Extent| moved.pba - new;
-        self.map.borrow_mut().remap_if(range, old, new, &mut |moved| {
+        self.map.borrow_mut().remap_if(range.clone(), old, new, &mut |moved| {
             blocks += u64::from(moved.len);
             segments.refer(moved);
             segments.release(Extent { pba: old + offset(&moved), ..moved });
         });
+        drop(segments);
+        if blocks > 0 {
+            self.note_change(range);
+        }
         blocks
     }
 
@@ -250,9 +265,7 @@ impl Volume {
 
     /// The same for a map with `more` nodes.
     pub(crate) fn kept_for(&self, more: u64, taker: ReserveClass) -> u64 {
-        // A quarter more than there is, for what is written meanwhile.
-        let nodes = self.map.borrow().nodes() + more;
-        let pages = (nodes + nodes / 4 + 16).saturating_sub(self.pages.borrow().free());
+        let pages = pages_for(self.map.borrow().nodes() + more).saturating_sub(self.pages.borrow().free());
         pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 

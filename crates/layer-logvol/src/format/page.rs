@@ -1,4 +1,4 @@
-//! Pages of the map: each holds one node of its tree.
+//! Pages of the map: each holds one node of its tree, or changes of the map since the tree was written.
 
 use super::{checksum, get, get_u16, get_u32, put};
 use crate::map::{Extent, LOGICAL_BLOCKS};
@@ -10,6 +10,9 @@ pub const PAGE_HEAD: usize = 32;
 pub(super) const LEAF_ENTRY: usize = 24;
 /// Bytes of a child in an inner node.
 pub(super) const INNER_ENTRY: usize = 16;
+
+/// The level of a page of changes: no tree is so high.
+pub const CHANGES: u8 = u8::MAX;
 
 const MAGIC: u64 = u32::from_le_bytes(*b"EsMp") as u64;
 
@@ -31,6 +34,14 @@ pub enum Page {
     Leaf(Vec<Extent>),
     /// First logical block and page of each child, in order, and the level above the leaves.
     Inner(u8, Vec<(u64, PageNo)>),
+    /// The page of changes before it, if there is one, and what logical blocks map to now, in order; physical block 0,
+    /// which never holds data, stands for no block.
+    Changes(PageNo, Vec<Extent>),
+}
+
+/// Changes that a page of so many bytes holds: the place of a leaf's first extent names the page before it.
+pub(crate) fn changes_per(page: usize) -> usize {
+    (page - PAGE_HEAD) / LEAF_ENTRY - 1
 }
 
 /// Why bytes are not the page that is looked for.
@@ -60,12 +71,13 @@ impl Page {
         put(out, 28, 4, u64::from(id.volume));
         let (count, level) = match self {
             Page::Leaf(extents) => {
-                for (extent, place) in extents.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(LEAF_ENTRY)) {
-                    put(place, 0, 6, extent.lba);
-                    put(place, 6, 6, extent.pba);
-                    put(place, 12, 4, u64::from(extent.len));
-                }
+                put_extents(extents, &mut out[PAGE_HEAD..]);
                 (extents.len(), 0)
+            }
+            Page::Changes(before, extents) => {
+                put(out, PAGE_HEAD, 8, before.0);
+                put_extents(extents, &mut out[PAGE_HEAD + LEAF_ENTRY..]);
+                (extents.len() + 1, CHANGES)
             }
             Page::Inner(level, children) => {
                 for ((first, page), place) in children.iter().zip(out[PAGE_HEAD..].chunks_exact_mut(INNER_ENTRY)) {
@@ -75,7 +87,7 @@ impl Page {
                 (children.len(), *level)
             }
         };
-        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
+        let entry = entry_of(level);
         assert!(PAGE_HEAD + count * entry <= out.len(), "{count} entries in a page of {} bytes", out.len());
         put(out, 24, 2, count as u64);
         put(out, 26, 1, u64::from(level));
@@ -97,26 +109,44 @@ impl Page {
             return Err(PageError::Other);
         }
         let count = usize::from(get_u16(bytes, 24));
-        let entry = if level == 0 { LEAF_ENTRY } else { INNER_ENTRY };
+        let entry = entry_of(level);
         if bytes[26] != level {
             return Err(PageError::Misfit("another level than its parent says"));
         }
         if PAGE_HEAD + count * entry > bytes.len() {
             return Err(PageError::Misfit("more entries than fit"));
         }
-        let entries = bytes[PAGE_HEAD..].chunks_exact(entry).take(count);
-        if level > 0 {
+        let mut entries = bytes[PAGE_HEAD..].chunks_exact(entry).take(count);
+        let before = if level == CHANGES { entries.next() } else { None };
+        if level > 0 && level != CHANGES {
             return inner(level, entries.map(|e| (get(e, 0, 8), PageNo(get(e, 8, 8)))).collect(), bounds);
         }
         if entries.clone().any(|e| get(e, 16, 8) != 0) {
             return Err(PageError::Misfit("keys or groups, which a newer esker may know"));
         }
         let extent = |e: &[u8]| Extent { lba: get(e, 0, 6), pba: get(e, 6, 6), len: get_u32(e, 12) };
-        leaf(entries.map(extent).collect(), bounds)
+        let extents = ordered(entries.map(extent).collect(), bounds)?;
+        match (level, before) {
+            (CHANGES, Some(before)) => Ok(Page::Changes(PageNo(get(before, 0, 8)), extents)),
+            (CHANGES, None) => Err(PageError::Misfit("no place for the page before it")),
+            _ => Ok(Page::Leaf(extents)),
+        }
     }
 }
 
-fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {
+fn entry_of(level: u8) -> usize {
+    if level == 0 || level == CHANGES { LEAF_ENTRY } else { INNER_ENTRY }
+}
+
+fn put_extents(extents: &[Extent], out: &mut [u8]) {
+    for (extent, place) in extents.iter().zip(out.chunks_exact_mut(LEAF_ENTRY)) {
+        put(place, 0, 6, extent.lba);
+        put(place, 6, 6, extent.pba);
+        put(place, 12, 4, u64::from(extent.len));
+    }
+}
+
+fn ordered(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Vec<Extent>, PageError> {
     let mut at = bounds.start;
     for extent in &extents {
         if extent.len == 0 || extent.lba < at || extent.end() > bounds.end.min(LOGICAL_BLOCKS) {
@@ -124,7 +154,7 @@ fn leaf(extents: Vec<Extent>, bounds: std::ops::Range<u64>) -> Result<Page, Page
         }
         at = extent.end();
     }
-    Ok(Page::Leaf(extents))
+    Ok(extents)
 }
 
 fn inner(level: u8, children: Vec<(u64, PageNo)>, bounds: std::ops::Range<u64>) -> Result<Page, PageError> {

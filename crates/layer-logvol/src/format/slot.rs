@@ -38,7 +38,9 @@ pub(super) struct Body {
     pub gap: [u8; 5],
     pub long_segment: U64,
     pub long_block: U64,
-    pub reserved: [u8; LEN - HEADER - 104],
+    pub changes: U64,
+    pub change_pages: U64,
+    pub reserved: [u8; LEN - HEADER - 120],
 }
 
 /// Heads of the log: one for each class of new data.
@@ -56,6 +58,15 @@ pub struct Position {
     pub block: u64,
 }
 
+/// Pages of changes, each of which names the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Chain {
+    /// The last one that was written; [`PageNo::NONE`] if there is none.
+    pub newest: PageNo,
+    /// How many there are.
+    pub pages: u64,
+}
+
 /// A checkpoint: the map without the log from `position` on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slot {
@@ -71,14 +82,16 @@ pub struct Slot {
     pub seq: u64,
     /// Record `seq` will be at one of these places, unless a new segment is opened for it.
     pub heads: Heads,
-    /// Page of the map's root.
+    /// Page of the root of the map's tree.
     pub root: PageNo,
-    /// Levels of the map above its leaves.
+    /// Levels of the tree above its leaves.
     pub height: u8,
-    /// Extents of the map.
+    /// Extents of the tree.
     pub mappings: u64,
-    /// Logical blocks that are mapped.
+    /// Logical blocks that the tree maps.
     pub blocks: u64,
+    /// What has changed since the tree was written.
+    pub changes: Chain,
 }
 
 impl Slot {
@@ -115,6 +128,7 @@ impl Slot {
             ("position", self.heads.iter().all(|at| at.segment.number() < g.segments && at.block <= g.segment)),
             ("position", !self.heads_meet()),
             ("root", g.segment_of_page(self.root).is_some() && self.height < 16),
+            ("changes", self.changes.newest.is_none() == (self.changes.pages == 0)),
         ];
         rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(what, _)| Err(*what))
     }
@@ -157,7 +171,9 @@ impl Superblock for Slot {
             gap: [0; 5],
             long_segment: long.segment.number().into(),
             long_block: long.block.into(),
-            reserved: [0; LEN - HEADER - 104],
+            changes: self.changes.newest.0.into(),
+            change_pages: self.changes.pages.into(),
+            reserved: [0; LEN - HEADER - 120],
         };
         body.as_bytes().to_vec()
     }
@@ -190,6 +206,7 @@ impl Superblock for Slot {
             height: body.height,
             mappings: body.mappings.get(),
             blocks: body.blocks.get(),
+            changes: Chain { newest: PageNo(body.changes.get()), pages: body.change_pages.get() },
         };
         slot.check().map(|()| slot)
     }

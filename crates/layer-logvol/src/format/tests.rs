@@ -27,6 +27,7 @@ fn slot() -> Slot {
         height: 1,
         mappings: 11,
         blocks: 222,
+        changes: Chain { newest: PageNo(43), pages: 2 },
     }
 }
 
@@ -48,10 +49,11 @@ fn batch() -> Batch {
 
 const ID: PageId = PageId { volume: 5, page: PageNo(44), generation: 3 };
 
-fn pages() -> [Page; 2] {
+fn pages() -> [Page; 3] {
     [
         Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 40, pba: 9, len: 1 }]),
         Page::Inner(2, vec![(0, PageNo(12)), (800, PageNo(13))]),
+        Page::Changes(PageNo(41), vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 5, pba: 0, len: 9 }]),
     ]
 }
 
@@ -90,9 +92,12 @@ fn the_layout_is_that_of_the_page() {
         offset_of!(Body, height),
         offset_of!(Body, long_segment),
         offset_of!(Body, long_block),
+        offset_of!(Body, changes),
+        offset_of!(Body, change_pages),
         offset_of!(Body, reserved),
     ];
-    assert_eq!(body.map(|at| HEADER + at), [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 152, 160, 168]);
+    let places = [64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 145, 146, 152, 160, 168, 176, 184];
+    assert_eq!(body.map(|at| HEADER + at), places);
     assert_eq!((HEADER + size_of::<Body>(), slot().encode().len()), (512, SLOT));
     let head = [
         offset_of!(RawHead, previous),
@@ -116,11 +121,13 @@ fn the_layout_is_that_of_the_page() {
     assert_eq!(record(5), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
     assert_eq!((records_per(512), records_per(4096)), (20, 169));
 
-    let [leaf, inner] = pages().map(|page| page_bytes(&page));
+    let [leaf, inner, changes] = pages().map(|page| page_bytes(&page));
     assert_eq!(hex(&leaf[..4]), hex(b"EsMp"));
     assert_eq!((get(&leaf, 8, 8), get(&leaf, 16, 8), get(&leaf, 24, 2), leaf[26], get(&leaf, 28, 4)), (3, 44, 2, 0, 5));
     assert_eq!(hex(&leaf[32..56]), "010000000000 020000000000 03000000 0000000000000000".replace(' ', ""));
     assert_eq!((inner[26], get(&inner, 32, 8), get(&inner, 40, 8), get(&inner, 48, 8)), (2, 0, 12, 800));
+    assert_eq!((get(&changes, 24, 2), changes[26], get(&changes, 32, 8)), (3, 255, 41));
+    assert_eq!(hex(&changes[56..80]), "010000000000 020000000000 03000000 0000000000000000".replace(' ', ""));
 }
 
 #[test]
@@ -129,7 +136,8 @@ fn what_is_written_reads_back() {
     for block in [512, 4096] {
         assert_eq!(Batch::decode(&encoded(&batch(), block), block, 0xfeed), Ok(batch()));
     }
-    let [leaf, inner] = pages();
+    let [leaf, inner, changes] = pages();
+    assert_eq!(Page::decode(&page_bytes(&changes), ID, CHANGES, 0..u64::MAX), Ok(changes));
     assert_eq!(Page::decode(&page_bytes(&leaf), ID, 0, 0..u64::MAX), Ok(leaf));
     assert_eq!(Page::decode(&page_bytes(&inner), ID, 2, 0..1000), Ok(inner));
     let (head, copies) = heads();
@@ -227,6 +235,8 @@ fn slots_that_no_esker_writes_are_refused_under_a_right_checksum() {
     check(120, &[0], "root");
     check(120, &[255; 8], "root");
     check(146, &[16], "root");
+    check(168, &[0], "changes");
+    check(176, &[0], "changes");
     let mut old = vec![0x5a; SLOT];
     old[..10].copy_from_slice(b"\x89EskVol\n\x01\0");
     assert_eq!(Slot::decode(&old), Err(SuperblockError::Older(1)));
@@ -261,7 +271,7 @@ fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
 
 #[test]
 fn pages_that_do_not_fit_their_parent_are_refused() {
-    let [leaf, inner] = pages().map(|page| page_bytes(&page));
+    let [leaf, inner, changes] = pages().map(|page| page_bytes(&page));
     assert_eq!(Page::decode(&leaf, PageId { page: PageNo(45), ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }, 0, 0..u64::MAX), Err(PageError::Other));
@@ -273,6 +283,9 @@ fn pages_that_do_not_fit_their_parent_are_refused() {
         matches!(Page::decode(&inner, ID, 2, 1..900), Err(PageError::Misfit(_))),
         "the first child begins before its parent"
     );
+    assert!(matches!(Page::decode(&changes, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))), "no leaf");
+    let headless = forged(changes, 512, 4, 24, &[0]);
+    assert!(matches!(Page::decode(&headless, ID, CHANGES, 0..u64::MAX), Err(PageError::Misfit(_))));
     let keyed = forged(leaf.clone(), 512, 4, 32 + 16, &[1]);
     assert!(matches!(Page::decode(&keyed, ID, 0, 0..u64::MAX), Err(PageError::Misfit(_))));
     let crowded = forged(leaf, 512, 4, 24, &[255]);
@@ -313,7 +326,8 @@ proptest! {
         };
         prop_assert!(Slot::decode(&flipped(slot().encode())).is_err());
         prop_assert!(Batch::decode(&flipped(encoded(&batch(), 512)), 512, 0xfeed).is_err());
-        let [leaf, inner] = pages();
+        let [leaf, inner, changes] = pages();
+        prop_assert!(Page::decode(&flipped(page_bytes(&changes)), ID, CHANGES, 0..u64::MAX).is_err());
         prop_assert!(Page::decode(&flipped(page_bytes(&leaf)), ID, 0, 0..u64::MAX).is_err());
         prop_assert!(Page::decode(&flipped(page_bytes(&inner)), ID, 2, 0..1000).is_err());
     }
