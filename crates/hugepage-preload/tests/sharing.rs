@@ -80,9 +80,7 @@ fn ready(regions: u64) -> Option<MutexGuard<'static, ()>> {
     let (lacks, why) = match missing {
         Some(missing) => (Ability::HugePages, format!("{}: {}", missing.what, missing.says)),
         None if !merging::is_there() => (Ability::Ksm, "this kernel has no KSM".to_string()),
-        None if blocks < wanted => {
-            (Ability::HugeBlocks, format!("{wanted} bytes in free huge pages are needed"))
-        }
+        None if blocks < wanted => (Ability::HugeBlocks, format!("{wanted} bytes in free huge pages are needed")),
         None if Command::new("python3").arg("--version").output().is_err() => {
             (Ability::Program, "python3 is not there".to_string())
         }

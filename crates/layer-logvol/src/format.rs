@@ -14,8 +14,8 @@ mod tests;
 
 pub use batch::{BATCH_HEAD, Batch, BatchError, RECORD, Record, Runs, records_per};
 pub use head::{CopyHeader, SegmentHeader, number_of};
-pub use page::{CHANGES, PAGE_HEAD, Page, PageError, PageId};
 pub(crate) use page::changes_per;
+pub use page::{CHANGES, PAGE_HEAD, Page, PageError, PageId};
 pub use slot::{Chain, HEADS, Heads, Position, SLOT, SLOTS, Slot};
 
 use std::ops::Range;

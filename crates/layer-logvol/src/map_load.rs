@@ -129,11 +129,7 @@ impl Loader<'_> {
     }
 
     /// Reads the pages that list changes of the tree, the oldest first.
-    async fn changes(
-        &self,
-        slot: &Slot,
-        pages: &mut BTreeSet<PageNo>,
-    ) -> Result<Vec<(PageNo, Vec<Extent>)>, MapError> {
+    async fn changes(&self, slot: &Slot, pages: &mut BTreeSet<PageNo>) -> Result<Vec<(PageNo, Vec<Extent>)>, MapError> {
         let (mut next, mut changes) = (slot.changes.newest, Vec::new());
         while !next.is_none() {
             let wanted = Wanted { page: next, bounds: 0..u64::MAX };

@@ -70,6 +70,12 @@ impl Changes {
         }
     }
 
+    /// Pages that list changes.
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> usize {
+        self.chain.len()
+    }
+
     /// A tree is written that has all changes up to now: pages that are superfluous when it is durable.
     pub(super) fn begin_tree(&mut self) -> Vec<PageNo> {
         self.tree = None;

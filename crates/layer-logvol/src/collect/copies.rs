@@ -99,8 +99,8 @@ impl Volume {
         let kept = (self.kept_back(ReserveClass::Collector), self.kept_back(ReserveClass::Writers));
         let mut segments = self.segments.borrow_mut();
         let open = &mut self.collector.state.borrow_mut().copies.open;
-        // Where there is little space, classes share what is open.
-        let is_scarce = segments.free() <= kept.1 + Class::COUNT as u64;
+        // Where writers find no segment any more, classes share what is open. Not sooner: what is mixed is moved again.
+        let is_scarce = segments.free() <= kept.1 + 1;
         let shared = open.iter().position(Option::is_some).filter(|_| is_scarce);
         let at = if open[class.index()].is_some() { class.index() } else { shared.unwrap_or(class.index()) };
         if open[at].is_none() && segments.free() > kept.0 {

@@ -91,6 +91,16 @@ impl Pace {
         self.is_stuck.set(is_stuck);
     }
 
+    /// So many bytes are written.
+    fn owe(&self, bytes: u64) {
+        let share = self.share();
+        let ratio = (share / (1.0 - share)).min(RATIO_MAX);
+        let more = ratio * bytes as f64;
+        // One batch may owe more than the bound, which would else cut the share of the cleaner.
+        let most = self.ahead.get() + more.max(2.0 * CHUNK as f64);
+        self.owed.set((self.owed.get() + more).min(most));
+    }
+
     fn is_behind(&self) -> bool {
         let is_at_work = self.is_attended.get() && self.outside.get() == 0 && !self.is_stuck.get();
         is_at_work && self.owed.get() > self.ahead.get()
@@ -128,12 +138,7 @@ impl Volume {
     /// So many bytes are written.
     pub(crate) fn owe_cleaning(&self, bytes: u64) {
         let pace = &self.collector.pace;
-        let share = pace.share();
-        let ratio = (share / (1.0 - share)).min(RATIO_MAX);
-        let more = ratio * bytes as f64;
-        // One batch may owe more than the bound, which would else cut the share of the cleaner.
-        let most = pace.ahead.get() + more.max(2.0 * CHUNK as f64);
-        pace.owed.set((pace.owed.get() + more).min(most));
+        pace.owe(bytes);
         pace.last_write.set(self.rt().now());
         pace.changed.notify_all();
     }
@@ -156,5 +161,24 @@ impl Volume {
         // What was done ahead counts, but not for long.
         pace.owed.set((pace.owed.get() - bytes as f64).max(-2.0 * CHUNK as f64));
         self.start_batches();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_may_owe_all_of_its_cleaning_and_no_more_than_that_waits() {
+        let pace = Pace::new(Pacing::new(0.5, 0.9, 1.0, 0.8).expect("rises"));
+        let (bytes, little) = (2 << 20, 2.0 * CHUNK as f64);
+        pace.set(0.9, 0.0);
+        pace.owe(bytes);
+        let all = 4.0 * bytes as f64;
+        assert!((pace.owed.get() - all).abs() < 1.0, "{} of {all} are owed", pace.owed.get());
+        (0..9).for_each(|_| pace.owe(bytes));
+        assert!((pace.owed.get() - little - all).abs() < 1.0, "debts do not pile up: {}", pace.owed.get());
+        pace.set(0.1, 1e9);
+        assert_eq!(pace.owed.get(), 0.0, "with enough space nothing is owed");
     }
 }
