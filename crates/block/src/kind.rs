@@ -502,6 +502,27 @@ impl Kind {
     /// A layer with one lower device that passes everything unchanged, exists in both worlds and may be inserted live.
     /// What differs is said by struct update: `Kind { role: Role::Modifier, ..Kind::layer(..) }`.
     pub const fn layer(name: &'static str, summary: &'static str, params: &'static [Param], build: BuildLayer) -> Kind {
+        Kind::passing(name, summary, params, Build::Layer(build))
+    }
+
+    /// A device without range vectors, which exists in both worlds.
+    pub const fn device(
+        name: &'static str,
+        summary: &'static str,
+        params: &'static [Param],
+        build: BuildDevice,
+    ) -> Kind {
+        Kind {
+            lowers: Arity::None,
+            passes: OpSet::WITHOUT_REMAP,
+            role: Role::Modifier,
+            transparent: false,
+            cost: Nanos::ZERO,
+            ..Kind::passing(name, summary, params, Build::Device(build))
+        }
+    }
+
+    const fn passing(name: &'static str, summary: &'static str, params: &'static [Param], build: Build) -> Kind {
         Kind {
             name,
             summary,
@@ -520,36 +541,7 @@ impl Kind {
             worlds: Worlds::Both,
             cost: Nanos(10),
             check: None,
-            build: Build::Layer(build),
-        }
-    }
-
-    /// A device without range vectors, which exists in both worlds.
-    pub const fn device(
-        name: &'static str,
-        summary: &'static str,
-        params: &'static [Param],
-        build: BuildDevice,
-    ) -> Kind {
-        Kind {
-            name,
-            summary,
-            params,
-            stats: &[],
-            orders: &[],
-            lowers: Arity::None,
-            passes: OpSet::WITHOUT_REMAP,
-            role: Role::Modifier,
-            routes: Routes::WORST,
-            durability: Durability::Keeps,
-            medium: Medium::Plain,
-            follows: Follows::All,
-            needs_bytes: false,
-            transparent: false,
-            worlds: Worlds::Both,
-            cost: Nanos::ZERO,
-            check: None,
-            build: Build::Device(build),
+            build,
         }
     }
 

@@ -169,7 +169,7 @@ impl<'a, 'l> Bench<'a, 'l> {
         job.iter().chain(&more).map(ToString::to_string).chain(own).collect()
     }
 
-    /// The folder with the file, on a new file system that has forgotten what it holds.
+    /// The folder with the file, on a new file system with cold caches.
     fn prepared(&self, on: &Mounted) -> Result<PathBuf, LabError> {
         // Where a replay would find it, among the same directories: it matters to file systems that spread these.
         afresh(on, &Snapshot::default(), self.lab.seed)?;
@@ -221,7 +221,7 @@ impl<'a, 'l> Bench<'a, 'l> {
         Ok(done)
     }
 
-    /// The tree as it was before the recording, on a new file system that has forgotten what it holds.
+    /// The tree as it was before the recording, on a new file system with cold caches.
     fn laid_out(&self, program: &Program, on: &Mounted) -> Result<(), LabError> {
         afresh(on, program.snapshot(), self.lab.seed)?;
         on.forget()

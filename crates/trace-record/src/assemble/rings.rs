@@ -80,7 +80,7 @@ struct Lane {
 #[derive(Debug)]
 struct Request {
     ring: u64,
-    /// Who submitted it, and of which process that was: it may outlive both.
+    /// The thread that submitted it, and the process of that thread: the request may outlive both.
     thread: u32,
     process: ProcessId,
     lane: (ThreadId, usize),
