@@ -19,7 +19,7 @@ use esker_rt::sim::{Sim, SimConfig};
 use esker_lab_kit::{Figure, Lab, LabError, timing::medians_of};
 
 /// That of pages of 4 KiB.
-const FANOUT: Fanout = Fanout { leaf: 169, inner: 508, roots: 512, index: 508 };
+const FANOUT: Fanout = Fanout { leaf: 169, inner: 508, roots: 512, index: 508, changes: 203 };
 /// Extents of the segment: 128 MiB in pieces of 32 KiB, as in the source.
 const EXTENTS: u64 = 4096;
 const ROUNDS: u32 = 7;

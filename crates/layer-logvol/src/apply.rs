@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn references_never_fall_to_zero_while_something_stays_mapped() {
-        let mut map = Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4 });
+        let mut map = Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4, changes: 4 });
         let mut live = 0i64;
         let mut run = |record: Record, expected: i64| {
             apply(&mut map, &record, 100, &mut |change| {

@@ -1,4 +1,4 @@
-//! Checkpoints: the nodes of the map that have changed and the index of all nodes are written to free pages, then a
+//! Checkpoints: the nodes of the map that have changed, or lists of their changes, and the index of all nodes are written to free pages, then a
 //! slot that names the root of the index. What dead nodes refer to is given back before, so that all of it becomes
 //! free.
 //!
@@ -86,8 +86,12 @@ impl Volume {
         let checkpoint = async {
             self.latch.check()?;
             self.give_back_all().await;
-            let plan = self.plan()?;
-            self.carry_out_or_keep(store, plan).await
+            let plan = self.plan();
+            let made = match plan {
+                Ok(plan) => self.carry_out_or_keep(store, plan).await,
+                Err(error) => Err(error),
+            };
+            made.inspect_err(|_| self.map.borrow_mut().doubt_lists())
         };
         let result = self.checkpointing.alone(checkpoint).await;
         self.note_space();
@@ -101,6 +105,7 @@ impl Volume {
         let mut map = self.map.borrow_mut();
         let mut segments = self.segments.borrow_mut();
         let mut pages = self.pages.borrow_mut();
+        map.list_changes(pages.free() + segments.free() * self.geometry.pages_per_segment());
         let needed = map.outdated_pages();
         while pages.free() < needed {
             let Some(segment) = segments.take(State::Map, 0) else {

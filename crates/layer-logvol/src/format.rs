@@ -150,7 +150,8 @@ impl Geometry {
         let room = self.page as usize - PAGE_HEAD;
         let roots = 1 << (room / page::ROOT_ENTRY - 1).ilog2();
         let index = room / page::INDEX_ENTRY;
-        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY, roots, index }
+        let changes = room / page::CHANGE_ENTRY;
+        Fanout { leaf: room / page::LEAF_ENTRY, inner: room / page::INNER_ENTRY, roots, index, changes }
     }
 }
 

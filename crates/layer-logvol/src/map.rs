@@ -6,13 +6,14 @@
 //!
 //! The [`table`] of nodes can be copied for the cost of a pointer. Such a [`Snapshot`] is `Send + Sync`, and never
 //! changes under a scanner, however long that takes. A checkpoint writes nodes that have changed, and the pages of the
-//! table that say where they are ([`written`]).
+//! table that say where they are ([`written`]); or it lists what has changed in leaves ([`changes`]).
 //!
 //! Invariants: extents of a tree do not overlap and stand in the order of their blocks; each lies inside the bounds of
 //! its leaf, and in one tract; neighbours of one leaf that continue each other on both sides are one extent.
 
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
+pub(crate) mod changes;
 mod edit;
 mod node;
 mod restore;
@@ -26,6 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use changes::Lists;
 pub use node::NodeId;
 pub(crate) use node::{Child, Leaf, Node, Packed};
 pub(crate) use restore::TreeError;
@@ -109,6 +111,8 @@ pub struct Fanout {
     pub roots: usize,
     /// Pages of a page of the index (at least 2).
     pub index: usize,
+    /// Extents of a node of changes.
+    pub changes: usize,
 }
 
 /// The map at one moment. Cheap to clone, and to be sent to other threads.
@@ -134,6 +138,7 @@ pub struct Map {
     /// Logical blocks that are mapped.
     blocks: u64,
     index: Index,
+    lists: Lists,
 }
 
 /// A map or a snapshot of it, for reads.
@@ -160,7 +165,7 @@ impl<'a> View<'a> {
         let Some(roots) = self.roots.get(&(tract / self.per)) else { return NodeId::NONE };
         match self.nodes.get(*roots) {
             Node::Roots(_, roots) => roots[(tract % self.per) as usize],
-            Node::Leaf(_) | Node::Inner(_) => unreachable!("the directory has nodes of roots"),
+            Node::Leaf(_) | Node::Inner(_) | Node::Changes(_) => unreachable!("the directory has nodes of roots"),
         }
     }
 
@@ -185,7 +190,7 @@ impl<'a> View<'a> {
                     end = children.get(i + 1).map_or(end, |next| u64::from(next.first));
                     id = children[i].node;
                 }
-                Node::Roots(..) => unreachable!("trees have no nodes of roots"),
+                Node::Roots(..) | Node::Changes(_) => unreachable!("trees have leaves and inner nodes"),
             }
         }
     }
@@ -335,6 +340,7 @@ impl Map {
             mappings: 0,
             blocks: 0,
             index: Index::default(),
+            lists: Lists::default(),
         }
     }
 
@@ -354,9 +360,9 @@ impl Map {
         self.table.memory() + self.filled.len() as u64 * tract
     }
 
-    /// Nodes in all, dead ones included.
+    /// Nodes in all, dead ones included, without those that list changes.
     pub fn nodes(&self) -> u64 {
-        self.table.count()
+        self.table.count() - self.lists.count()
     }
 
     /// What all leaves refer to, each leaf once.

@@ -9,6 +9,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::format::{Geometry, Page, PageError, PageId, Slot};
+use crate::map::changes::{HOLE, Listed, newer};
 use crate::map::{Map, NodeId, TreeError};
 use crate::number::{PageNo, SegmentNo};
 use crate::store::{DeviceStore, METADATA};
@@ -49,7 +50,7 @@ pub enum MapError {
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The pages together are not what the slot says.
-    #[error("the map has {0} extents, the superblock says {1}")]
+    #[error("the map has {0} blocks, the superblock says {1}")]
     Count(u64, u64),
 }
 
@@ -89,9 +90,9 @@ impl Loader<'_> {
             let read = self.read(slot, wanted, &mut pages).await?;
             let mut below = Vec::with_capacity(read.len() * fanout.index);
             for (at, page) in read.into_iter().enumerate() {
-                match page {
+                match page.page {
                     Page::Index(of, part) if of == level && at * fanout.index == below.len() => below.extend(part),
-                    Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) => {
+                    Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) | Page::Changes(_) => {
                         return Err(MapError::Index("a part of another size or level"));
                     }
                 }
@@ -100,21 +101,23 @@ impl Loader<'_> {
         }
         let numbered = levels.pop().expect("the lowest level names nodes").into_iter().zip(0..);
         let (wanted, ids): (Vec<PageNo>, Vec<u32>) = numbered.filter(|(page, _)| !page.is_none()).unzip();
+        let read = self.read(slot, &wanted, &mut pages).await?;
+        let changes = changes(&ids, &read);
         let mut nodes = Vec::with_capacity(wanted.len());
-        for ((page, id), read) in wanted.iter().zip(ids).zip(self.read(slot, &wanted, &mut pages).await?) {
-            let node = read.into_node().filter(|_| id > 0);
+        for ((page, id), read) in wanted.iter().zip(ids).zip(read) {
+            let node = read.page.into_node().filter(|_| id > 0);
             nodes.push((NodeId(id), *page, node.ok_or(MapError::Index("a part where a node should be"))?));
         }
         levels.reverse();
-        let map = Map::restored(fanout, nodes, levels)?;
-        match map.mappings() == slot.mappings {
+        let map = Map::restored(fanout, nodes, &changes, levels)?;
+        match map.blocks() == slot.blocks {
             true => Ok(Loaded { map, pages }),
-            false => Err(MapError::Count(map.mappings(), slot.mappings)),
+            false => Err(MapError::Count(map.blocks(), slot.blocks)),
         }
     }
 
     /// Reads pages, in the order of `wanted`.
-    async fn read(&self, slot: &Slot, wanted: &[PageNo], pages: &mut BTreeSet<PageNo>) -> Result<Vec<Page>, MapError> {
+    async fn read(&self, slot: &Slot, wanted: &[PageNo], pages: &mut BTreeSet<PageNo>) -> Result<Vec<Read>, MapError> {
         let g = slot.geometry;
         for page in wanted {
             if g.segment_of_page(*page).is_none() || !pages.insert(*page) {
@@ -125,7 +128,7 @@ impl Loader<'_> {
         order.sort_by_key(|i| wanted[*i as usize]);
         let most = (RUN.min(self.transfer_max) / g.page as usize).max(1);
         let runs = runs_of(&order, wanted, most);
-        let mut out: Vec<Option<Page>> = wanted.iter().map(|_| None).collect();
+        let mut out: Vec<Option<Read>> = wanted.iter().map(|_| None).collect();
         let steps = runs.iter().map(|run| {
             let buf = Buf::unique(self.pool, run.len() * g.page as usize);
             self.store.read_at(wanted[run[0] as usize].0 * u64::from(g.page), buf, METADATA)
@@ -161,7 +164,7 @@ impl Loader<'_> {
         run: &[u32],
         wanted: &[PageNo],
         buf: Buf,
-    ) -> impl Future<Output = Vec<Result<Page, PageError>>> + use<> {
+    ) -> impl Future<Output = Vec<Result<Read, PageError>>> + use<> {
         let (volume, generation, size) = (slot.volume as u32, slot.generation, slot.geometry.page as usize);
         let run: Vec<PageNo> = run.iter().map(|i| wanted[*i as usize]).collect();
         let g = slot.geometry;
@@ -169,7 +172,8 @@ impl Loader<'_> {
         let work = move || {
             let pages = run.into_iter().zip(bytes.chunks_exact(size));
             let decode = |(page, bytes): (PageNo, &[u8])| {
-                Page::decode(bytes, PageId { volume, page, generation }).and_then(|page| on_medium(page, &g))
+                let page = Page::decode(bytes, PageId { volume, page, generation })?;
+                on_medium(page, &g).map(|page| Read { page, generation: Page::generation(bytes) })
             };
             pages.map(decode).collect::<Vec<_>>()
         };
@@ -177,6 +181,23 @@ impl Loader<'_> {
         // Spawned, so that workers begin while further runs are read.
         self.rt.spawn("decode", async move { rt.worker(cost, work).await })
     }
+}
+
+/// A page that was read.
+struct Read {
+    page: Page,
+    /// The checkpoint that wrote it.
+    generation: u64,
+}
+
+/// Changes that the pages of their leaves lack. `ids` are in order.
+fn changes(ids: &[u32], read: &[Read]) -> Vec<Listed> {
+    let lists = read.iter().filter_map(|Read { page, generation }| match page {
+        Page::Changes(changes) => Some((*generation, changes.iter().map(|(leaf, extent)| (NodeId(*leaf), *extent)))),
+        Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) => None,
+    });
+    let written = |leaf: NodeId| ids.binary_search(&leaf.0).ok().map(|at| read[at].generation);
+    newer(lists.collect(), written)
 }
 
 /// A page whose extents lie where blocks can.
@@ -189,7 +210,10 @@ fn on_medium(page: Page, g: &Geometry) -> Result<Page, PageError> {
         Page::Leaf(extents) if !extents.iter().all(|extent| lies_inside(extent.pba, extent.len)) => {
             Err(PageError::Misfit("extents that leave their segment"))
         }
-        Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) => Ok(page),
+        Page::Changes(changes) if !changes.iter().all(|(_, it)| it.pba == HOLE || lies_inside(it.pba, it.len)) => {
+            Err(PageError::Misfit("changes that leave their segment"))
+        }
+        Page::Leaf(_) | Page::Inner(_) | Page::Roots(..) | Page::Index(..) | Page::Changes(_) => Ok(page),
     }
 }
 

@@ -106,7 +106,7 @@ mod tests {
         let volumes = [0..100, 100..180, 300..500, 500..501];
         for seed in 1..=30 {
             let mut rng = Stream::named(seed, "space");
-            let mut map = Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4 });
+            let mut map = Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4, changes: 4 });
             for _ in 0..120 {
                 let extent = Extent { lba: rng.below(520), pba: rng.below(150), len: 1 + rng.below(9) as u32 };
                 map.map(extent, &mut |_| {});

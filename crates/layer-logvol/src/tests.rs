@@ -1,5 +1,6 @@
 //! What holds for the volume as a whole.
 
+mod changes;
 mod collect;
 mod crash;
 mod erase;

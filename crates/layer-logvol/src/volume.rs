@@ -16,6 +16,7 @@ use esker_rt::sync::{Notify, Receiver};
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
+use crate::map::written::pages_for;
 use crate::map::{Extent, Map, Mapping, Snapshot};
 use crate::number::SegmentNo;
 use crate::pages::Pages;
@@ -244,9 +245,7 @@ impl Volume {
 
     /// The same for a map with `more` nodes.
     pub(crate) fn kept_for(&self, more: u64, taker: ReserveClass) -> u64 {
-        // A quarter more than there is, for what is written meanwhile.
-        let pages = self.map.borrow().pages() + more;
-        let pages = (pages + pages / 4 + 16).saturating_sub(self.pages.borrow().free());
+        let pages = pages_for(self.map.borrow().pages() + more).saturating_sub(self.pages.borrow().free());
         pages.div_ceil(self.geometry.pages_per_segment()) + RESERVE[..taker as usize].iter().sum::<u64>()
     }
 

@@ -52,7 +52,7 @@ mod tests {
     }
 
     fn void() -> Map {
-        Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4 })
+        Map::new(Fanout { leaf: 4, inner: 4, roots: 4, index: 4, changes: 4 })
     }
 
     #[test]

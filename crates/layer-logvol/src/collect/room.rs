@@ -17,9 +17,6 @@ use crate::volume::{ReserveClass, Volume};
 
 /// Segments ready to be cleaned at which no further pass is begun.
 const READY_ENOUGH: usize = 4;
-/// Dead segments over free ones at which a checkpoint is worth its pages. Dead ones take space from data; a checkpoint
-/// writes most of the map, however few they are.
-const DEAD_OVER_SPARE: u64 = 4;
 /// How full victims may be where cleaning begins. The fuller the volume, the fuller they may be; from [`FULL`] on any.
 const LIMIT_LEAST: f64 = 0.5;
 /// References that must have gone since a pass in vain for another one: this part of a segment.
@@ -165,11 +162,12 @@ impl Volume {
         is_of_use
     }
 
-    /// Whether so much is dead that a checkpoint should free it: the less is free, the sooner.
+    /// Whether so much is dead that a checkpoint should free it: as much as is free. So checkpoints wait until half of
+    /// the spare space is dead.
     pub(crate) fn is_checkpoint_worth_it(&self) -> bool {
         let spare = self.segments.borrow().free().saturating_sub(self.kept_back(ReserveClass::Writers));
         let dead = self.dead_now();
-        dead > 0 && dead >= spare * DEAD_OVER_SPARE
+        dead > 0 && dead >= spare
     }
 
     /// Segments that a checkpoint would free now.

@@ -32,7 +32,7 @@ pub struct Settings {
 }
 
 /// Share of used segments at which the cleaner has its share of the device; at 1 it has all of it.
-pub(super) const FULL: f64 = 0.993;
+pub(super) const FULL: f64 = 0.997;
 /// Choices at most: a sample of so many is as good as all.
 const CHOICES_MAX: u32 = 1024;
 /// Scanners at most.

@@ -1,4 +1,4 @@
-//! Pages of the map: each holds one node, or a part of the index that says where nodes are.
+//! Pages of the map: each holds one node, changes of leaves, or a part of the index that says where nodes are.
 
 use super::{checksum, get, get_u16, get_u32, put};
 use crate::map::{Child, Extent, LOGICAL_BLOCKS, Leaf, Node, NodeId, Packed, TRACT, TRACT_BITS, written::Content};
@@ -14,11 +14,14 @@ pub(super) const INNER_ENTRY: usize = 8;
 pub(super) const ROOT_ENTRY: usize = 4;
 /// Bytes of a page in the index.
 pub(super) const INDEX_ENTRY: usize = 8;
+/// Bytes of a change of a leaf.
+pub(super) const CHANGE_ENTRY: usize = 20;
 
 const LEAF: u8 = 0;
 const INNER: u8 = 1;
 const ROOTS: u8 = 2;
 const INDEX: u8 = 3;
+const CHANGES: u8 = 4;
 
 const MAGIC: u64 = u32::from_le_bytes(*b"EsMp") as u64;
 
@@ -44,6 +47,8 @@ pub enum Page {
     Roots(u32, Vec<u32>),
     /// Level above the lowest of the index, and pages; 0 for none.
     Index(u8, Vec<PageNo>),
+    /// What leaves have in blocks of their tract; physical block 0 for nothing.
+    Changes(Vec<(u32, Extent)>),
 }
 
 /// Why bytes are not the page that is looked for.
@@ -77,6 +82,7 @@ impl Page {
             // The number comes first.
             Page::Roots(_, roots) => (ROOTS, 0, roots.len() + 1, ROOT_ENTRY),
             Page::Index(level, pages) => (INDEX, *level, pages.len(), INDEX_ENTRY),
+            Page::Changes(changes) => (CHANGES, 0, changes.len(), CHANGE_ENTRY),
         };
         assert!(PAGE_HEAD + count * entry <= out.len(), "{count} entries in a page of {} bytes", out.len());
         let mut places = out[PAGE_HEAD..].chunks_exact_mut(entry);
@@ -95,6 +101,12 @@ impl Page {
                 numbers.zip(&mut places).for_each(|(number, place)| put(place, 0, 4, u64::from(*number)));
             }
             Page::Index(_, pages) => pages.iter().zip(places).for_each(|(page, place)| put(place, 0, 8, page.0)),
+            Page::Changes(changes) => changes.iter().zip(places).for_each(|((leaf, extent), place)| {
+                put(place, 0, 4, u64::from(*leaf));
+                put(place, 4, 6, extent.pba);
+                put(place, 10, 4, extent.lba);
+                put(place, 14, 4, u64::from(extent.len));
+            }),
         }
         put(out, 24, 2, count as u64);
         put(out, 26, 1, u64::from(kind));
@@ -121,6 +133,7 @@ impl Page {
             INNER => INNER_ENTRY,
             ROOTS => ROOT_ENTRY,
             INDEX => INDEX_ENTRY,
+            CHANGES => CHANGE_ENTRY,
             _ => return Err(PageError::Misfit("a kind that a newer esker may know")),
         };
         if PAGE_HEAD + count * entry > bytes.len() {
@@ -134,6 +147,7 @@ impl Page {
             LEAF => leaf(entries),
             INNER => inner(entries.map(|e| (get_u32(e, 0), get_u32(e, 4))).collect()),
             ROOTS => roots(entries.map(|e| get_u32(e, 0)).collect()),
+            CHANGES => changes(entries),
             _ => Ok(Page::Index(level, entries.map(|e| PageNo(get(e, 0, 8))).collect())),
         }
     }
@@ -146,11 +160,19 @@ impl Page {
                 Node::Leaf(leaf) => Page::Leaf(leaf.entries.iter().map(|entry| entry.extent()).collect()),
                 Node::Inner(children) => Page::Inner(children.iter().map(|c| (c.first, c.node.0)).collect()),
                 Node::Roots(number, roots) => Page::Roots(*number, roots.iter().map(|root| root.0).collect()),
+                Node::Changes(changes) => {
+                    Page::Changes(changes.iter().map(|(leaf, extent)| (leaf.0, extent.extent())).collect())
+                }
             },
         }
     }
 
-    /// The node that it is; none for a part of the index.
+    /// Generation of the checkpoint that wrote a page.
+    pub(crate) fn generation(bytes: &[u8]) -> u64 {
+        get(bytes, 8, 8)
+    }
+
+    /// The node that it is, in memory; none for a part of the index.
     pub(crate) fn into_node(self) -> Option<Node> {
         match self {
             Page::Leaf(extents) => {
@@ -162,6 +184,7 @@ impl Page {
                 Some(Node::Inner(children.into_iter().map(child).collect()))
             }
             Page::Roots(number, roots) => Some(Node::Roots(number, roots.into_iter().map(NodeId).collect())),
+            Page::Changes(_) => Some(Node::Changes(Vec::new())),
             Page::Index(..) => None,
         }
     }
@@ -181,6 +204,20 @@ fn leaf<'a>(entries: impl Iterator<Item = &'a [u8]> + Clone) -> Result<Page, Pag
         at = extent.end();
     }
     Ok(Page::Leaf(extents))
+}
+
+fn changes<'a>(entries: impl Iterator<Item = &'a [u8]>) -> Result<Page, PageError> {
+    let change = |e: &[u8]| {
+        let extent = Extent { lba: u64::from(get_u32(e, 10)), pba: get(e, 4, 6), len: get_u32(e, 14) };
+        (get_u32(e, 0), extent, get_u16(e, 18))
+    };
+    let changes: Vec<_> = entries.map(change).collect();
+    let is_sound =
+        |(leaf, extent, rest): &(u32, Extent, u16)| *leaf > 0 && extent.len > 0 && extent.end() <= TRACT && *rest == 0;
+    match changes.iter().all(is_sound) {
+        true => Ok(Page::Changes(changes.into_iter().map(|(leaf, extent, _)| (leaf, extent)).collect())),
+        false => Err(PageError::Misfit("changes that are out of bounds")),
+    }
 }
 
 fn inner(children: Vec<(u32, u32)>) -> Result<Page, PageError> {

@@ -48,12 +48,13 @@ fn batch() -> Batch {
 
 const ID: PageId = PageId { volume: 5, page: PageNo(44), generation: 3 };
 
-fn pages() -> [Page; 4] {
+fn pages() -> [Page; 5] {
     [
         Page::Leaf(vec![Extent { lba: 1, pba: 2, len: 3 }, Extent { lba: 1 << 27, pba: 9, len: 1 }]),
         Page::Inner(vec![(0, 12), (800, 13)]),
         Page::Roots(6, vec![0, 4, 0, 4]),
         Page::Index(1, vec![PageNo(77), PageNo::NONE, PageNo(78)]),
+        Page::Changes(vec![(4, Extent { lba: 1, pba: 2, len: 3 }), (9, Extent { lba: 1 << 27, pba: 0, len: 1 })]),
     ]
 }
 
@@ -118,7 +119,7 @@ fn the_layout_is_that_of_the_page() {
     assert_eq!(record(5), "0400 000000000001 070000000000 000000000000 00000000".replace(' ', ""));
     assert_eq!((records_per(512), records_per(4096)), (20, 169));
 
-    let [leaf, inner, roots, index] = pages().map(|page| page_bytes(&page));
+    let [leaf, inner, roots, index, changes] = pages().map(|page| page_bytes(&page));
     assert_eq!(hex(&leaf[..4]), hex(b"EsMp"));
     assert_eq!((get(&leaf, 8, 8), get(&leaf, 16, 8), get(&leaf, 24, 2), leaf[26], get(&leaf, 28, 4)), (3, 44, 2, 0, 5));
     assert_eq!(hex(&leaf[32..56]), "010000000000 020000000000 03000000 0000000000000000".replace(' ', ""));
@@ -126,6 +127,9 @@ fn the_layout_is_that_of_the_page() {
     assert_eq!((roots[26], get(&roots, 24, 2)), (2, 5));
     assert_eq!(hex(&roots[32..52]), "06000000 00000000 04000000 00000000 04000000".replace(' ', ""));
     assert_eq!((index[26], index[27], get(&index, 32, 8), get(&index, 40, 8), get(&index, 48, 8)), (3, 1, 77, 0, 78));
+    assert_eq!((changes[26], get(&changes, 24, 2)), (4, 2));
+    assert_eq!(hex(&changes[32..52]), "04000000 020000000000 01000000 03000000 0000".replace(' ', ""));
+    assert_eq!(hex(&changes[52..72]), "09000000 000000000000 00000008 01000000 0000".replace(' ', ""));
 }
 
 #[test]
@@ -266,7 +270,7 @@ fn records_that_no_esker_writes_are_refused_under_a_right_checksum() {
 
 #[test]
 fn pages_that_no_esker_writes_are_refused() {
-    let [leaf, inner, roots, _] = pages().map(|page| page_bytes(&page));
+    let [leaf, inner, roots, _, changes] = pages().map(|page| page_bytes(&page));
     assert_eq!(Page::decode(&leaf, PageId { page: PageNo(45), ..ID }), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { volume: 6, ..ID }), Err(PageError::Other));
     assert_eq!(Page::decode(&leaf, PageId { generation: 2, ..ID }), Err(PageError::Other));
@@ -276,7 +280,7 @@ fn pages_that_no_esker_writes_are_refused() {
     };
     refuses(&leaf, 32 + 16, &[1]);
     refuses(&leaf, 24, &[255]);
-    refuses(&leaf, 26, &[4]);
+    refuses(&leaf, 26, &[5]);
     refuses(&leaf, 27, &[1]);
     refuses(&leaf, 32 + 12, &[0; 4]);
     refuses(&leaf, 32 + 24, &[2, 0, 0, 0]);
@@ -287,6 +291,10 @@ fn pages_that_no_esker_writes_are_refused() {
     refuses(&inner, 24, &[0]);
     refuses(&roots, 24, &[0]);
     refuses(&roots, 32, &[255; 4]);
+    refuses(&changes, 32, &[0; 4]);
+    refuses(&changes, 52 + 10, &[0, 0, 0, 16]);
+    refuses(&changes, 52 + 14, &[0]);
+    refuses(&changes, 52 + 18, &[1]);
 }
 
 #[test]

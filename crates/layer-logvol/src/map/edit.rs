@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::node::{Child, Leaf, Node, NodeId, Packed, grow, responsible, within_tract};
+use super::node::{Child, Leaf, Node, NodeId, Replaced, grow, responsible, within_tract};
 use super::{Change, Each, Extent, LOGICAL_BLOCKS, Map, Mapping, TRACT, split};
 
 /// What is to be done in a tract.
@@ -122,7 +122,7 @@ impl Map {
     fn children(&mut self, id: NodeId) -> &mut Vec<Child> {
         match self.table.get_mut(id) {
             Node::Inner(children) => children,
-            Node::Leaf(_) | Node::Roots(..) => unreachable!("an inner node"),
+            Node::Leaf(_) | Node::Roots(..) | Node::Changes(_) => unreachable!("an inner node"),
         }
     }
 
@@ -175,7 +175,7 @@ impl Map {
     fn blocks_below(&self, id: NodeId) -> u64 {
         match self.table.get(id) {
             Node::Leaf(leaf) => leaf.entries.iter().map(|entry| u64::from(entry.extent().len)).sum(),
-            node @ (Node::Inner(_) | Node::Roots(..)) => {
+            node @ (Node::Inner(_) | Node::Roots(..) | Node::Changes(_)) => {
                 node.refers_to().into_iter().map(|child| self.blocks_below(child)).sum()
             }
         }
@@ -183,7 +183,7 @@ impl Map {
 
     /// Replaces what a leaf has in `part`: whether that was at its end, and by how many blocks it has more.
     pub(super) fn splice(&mut self, id: NodeId, part: Range<u64>, place: Option<u64>, each: Each<'_>) -> (bool, i64) {
-        let Node::Leaf(leaf) = self.table.get_mut(id) else { unreachable!("a leaf") };
+        let Node::Leaf(leaf) = self.table.get_noted(id, &part) else { unreachable!("a leaf") };
         let new = place.map(|pba| Extent {
             lba: part.start,
             pba,
@@ -191,41 +191,11 @@ impl Map {
         });
         new.iter().for_each(|new| each(Change::Added(Mapping { leaf: id, extent: leaf.at_home(*new) })));
         let mut blocks = new.map_or(0, |new| i64::from(new.len));
-        let entries = &mut leaf.entries;
-        let mut from = entries.partition_point(|entry| entry.extent().end() <= part.start);
-        let mut to = from + entries[from..].partition_point(|entry| entry.lba() < part.end);
-        let (before, after) = (from < to).then(|| (entries[from].extent(), entries[to - 1].extent())).unzip();
-        for entry in &entries[from..to] {
-            let gone = entry.extent().clip(&part).expect("it overlaps");
+        let Replaced { is_at_end, before, after } = leaf.replace(&part, new, &mut |gone| {
             blocks -= i64::from(gone.len);
             each(Change::Removed(gone));
-        }
-        let mut left = before.and_then(|extent: Extent| extent.clip(&(extent.lba..part.start.max(extent.lba))));
-        let mut right = after.and_then(|extent: Extent| extent.clip(&(part.end.min(extent.end())..extent.end())));
-        let mut middle = None;
-        if let Some(mut new) = new {
-            if left.is_none() && from > 0 && entries[from - 1].extent().joins(&new) {
-                from -= 1;
-                left = Some(entries[from].extent());
-            }
-            if right.is_none() && to < entries.len() && new.joins(&entries[to].extent()) {
-                right = Some(entries[to].extent());
-                to += 1;
-            }
-            if let Some(extent) = left.take_if(|extent| extent.joins(&new)) {
-                new = Extent { lba: extent.lba, pba: extent.pba, len: extent.len + new.len };
-            }
-            if let Some(extent) = right.take_if(|extent| new.joins(extent)) {
-                new.len += extent.len;
-            }
-            middle = Some(new);
-        }
-        let fresh = [left, middle, right];
-        let count = fresh.iter().flatten().count();
-        grow(entries, count.saturating_sub(to - from));
-        entries.splice(from..to, fresh.into_iter().flatten().map(Packed::of));
-        let is_at_end = from + count == entries.len();
-        self.mappings = self.mappings + count as u64 - (to - from) as u64;
+        });
+        self.mappings = self.mappings + after as u64 - before as u64;
         (is_at_end, blocks)
     }
 
@@ -234,6 +204,7 @@ impl Map {
             Node::Leaf(_) => self.fanout.leaf,
             Node::Inner(_) => self.fanout.inner,
             Node::Roots(..) => self.fanout.roots,
+            Node::Changes(_) => self.fanout.changes,
         }
     }
 
@@ -288,7 +259,7 @@ impl Map {
     fn is_empty(&self, id: NodeId) -> bool {
         match self.table.get(id) {
             Node::Inner(children) => matches!(children[..], [only] if self.is_empty(only.node)),
-            node @ (Node::Leaf(_) | Node::Roots(..)) => node.len() == 0,
+            node @ (Node::Leaf(_) | Node::Roots(..) | Node::Changes(_)) => node.len() == 0,
         }
     }
 
@@ -397,7 +368,7 @@ impl Map {
         let start = match &left {
             Node::Leaf(leaf) => within_tract(leaf.entries[0].lba()),
             Node::Inner(children) => children[0].first,
-            Node::Roots(..) => unreachable!("roots have a fixed number"),
+            Node::Roots(..) | Node::Changes(_) => unreachable!("only nodes of trees are halved"),
         };
         let left = self.add_moved(left, id, each);
         let right = self.add_moved(right, id, each);

@@ -1,6 +1,7 @@
 //! Nodes, and extents in 16 bytes.
 
 use std::fmt::{Display, Formatter, Result as Written};
+use std::ops::Range;
 
 use super::Extent;
 
@@ -73,6 +74,19 @@ pub(crate) enum Node {
     Inner(Vec<Child>),
     /// The roots of tracts that follow each other, and the number of the first tract over how many they are.
     Roots(u32, Vec<NodeId>),
+    /// What leaves have in blocks that have changed since their pages were written ([`super::changes`]). Empty once it
+    /// is on its page: only recovery reads it.
+    Changes(Vec<(NodeId, Packed)>),
+}
+
+/// What a change of a leaf's entries has done.
+pub(crate) struct Replaced {
+    /// Whether what was put in is at the end of the leaf.
+    pub is_at_end: bool,
+    /// Entries that were taken out.
+    pub before: usize,
+    /// Entries that were put in.
+    pub after: usize,
 }
 
 /// Entries that a full leaf grows by: less would move it too often, more would waste memory.
@@ -91,6 +105,40 @@ pub(crate) fn grow(entries: &mut Vec<Packed>, more: usize) {
 }
 
 impl Leaf {
+    /// Replaces what it has in `part` by an extent that fills `part`, or by nothing, and tells what has gone.
+    pub(crate) fn replace(&mut self, part: &Range<u64>, new: Option<Extent>, gone: &mut dyn FnMut(Extent)) -> Replaced {
+        let entries = &mut self.entries;
+        let mut from = entries.partition_point(|entry| entry.extent().end() <= part.start);
+        let mut to = from + entries[from..].partition_point(|entry| entry.lba() < part.end);
+        let (before, after) = (from < to).then(|| (entries[from].extent(), entries[to - 1].extent())).unzip();
+        entries[from..to].iter().for_each(|entry| gone(entry.extent().clip(part).expect("it overlaps")));
+        let mut left = before.and_then(|extent: Extent| extent.clip(&(extent.lba..part.start.max(extent.lba))));
+        let mut right = after.and_then(|extent: Extent| extent.clip(&(part.end.min(extent.end())..extent.end())));
+        let mut middle = None;
+        if let Some(mut new) = new {
+            if left.is_none() && from > 0 && entries[from - 1].extent().joins(&new) {
+                from -= 1;
+                left = Some(entries[from].extent());
+            }
+            if right.is_none() && to < entries.len() && new.joins(&entries[to].extent()) {
+                right = Some(entries[to].extent());
+                to += 1;
+            }
+            if let Some(extent) = left.take_if(|extent| extent.joins(&new)) {
+                new = Extent { lba: extent.lba, pba: extent.pba, len: extent.len + new.len };
+            }
+            if let Some(extent) = right.take_if(|extent| new.joins(extent)) {
+                new.len += extent.len;
+            }
+            middle = Some(new);
+        }
+        let fresh = [left, middle, right];
+        let count = fresh.iter().flatten().count();
+        grow(entries, count.saturating_sub(to - from));
+        entries.splice(from..to, fresh.into_iter().flatten().map(Packed::of));
+        Replaced { is_at_end: from + count == entries.len(), before: to - from, after: count }
+    }
+
     /// Its extents, as they lie in its home.
     pub(crate) fn extents(&self) -> impl Iterator<Item = Extent> {
         self.entries.iter().map(|entry| self.at_home(entry.extent()))
@@ -106,7 +154,7 @@ impl Node {
     /// Children of an inner node.
     pub(crate) fn children(&self) -> &[Child] {
         match self {
-            Node::Leaf(_) | Node::Roots(..) => &[],
+            Node::Leaf(_) | Node::Roots(..) | Node::Changes(_) => &[],
             Node::Inner(children) => children,
         }
     }
@@ -115,14 +163,14 @@ impl Node {
     pub(crate) fn leaf(&self) -> Option<&Leaf> {
         match self {
             Node::Leaf(leaf) => Some(leaf),
-            Node::Inner(_) | Node::Roots(..) => None,
+            Node::Inner(_) | Node::Roots(..) | Node::Changes(_) => None,
         }
     }
 
     /// Nodes that it refers to.
     pub(crate) fn refers_to(&self) -> Vec<NodeId> {
         match self {
-            Node::Leaf(_) => Vec::new(),
+            Node::Leaf(_) | Node::Changes(_) => Vec::new(),
             Node::Inner(children) => children.iter().map(|child| child.node).collect(),
             Node::Roots(_, roots) => roots.iter().copied().filter(|root| !root.is_none()).collect(),
         }
@@ -134,6 +182,7 @@ impl Node {
             Node::Leaf(leaf) => leaf.entries.len(),
             Node::Inner(children) => children.len(),
             Node::Roots(_, roots) => roots.len(),
+            Node::Changes(changes) => changes.len(),
         }
     }
 
@@ -149,7 +198,7 @@ impl Node {
                 let right = children.split_off(at);
                 (right[0].first, Node::Inner(right))
             }
-            Node::Roots(..) => unreachable!("roots have a fixed number"),
+            Node::Roots(..) | Node::Changes(_) => unreachable!("only nodes of trees are cut"),
         }
     }
 
@@ -160,6 +209,7 @@ impl Node {
             Node::Leaf(leaf) => leaf.entries.capacity() * size_of::<Packed>(),
             Node::Inner(children) => children.capacity() * size_of::<Child>(),
             Node::Roots(_, roots) => roots.capacity() * size_of::<NodeId>(),
+            Node::Changes(changes) => changes.capacity() * size_of::<(NodeId, Packed)>(),
         };
         (FIXED + own) as u64
     }

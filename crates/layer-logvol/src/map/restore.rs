@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::changes::{Listed, Lists, take_in};
 use super::node::{Node, NodeId};
 use super::table::Table;
 use super::written::Index;
@@ -41,13 +42,15 @@ struct Walk {
 }
 
 impl Map {
-    /// The map of these nodes with their pages, and the pages of the index, its lowest level first.
+    /// The map of these nodes with their pages, with changes of them in the order in which they were listed, and the
+    /// pages of the index, its lowest level first.
     ///
     /// # Errors
     /// [`TreeError`].
     pub(crate) fn restored(
         fanout: Fanout,
         nodes: Vec<(NodeId, PageNo, Node)>,
+        changes: &[Listed],
         index: Vec<Vec<PageNo>>,
     ) -> Result<Map, TreeError> {
         let mut table = Table::default();
@@ -62,6 +65,7 @@ impl Map {
         let pages = index.first().map_or(0, Vec::len);
         table.widen(pages.saturating_sub(1) * fanout.index + 1);
         table.list_free();
+        take_in(&mut table, changes, fanout.leaf)?;
         let mut walk = Walk { table, seen: BTreeMap::new(), mappings: 0 };
         let (mut roots, mut filled) = (BTreeMap::new(), BTreeMap::new());
         let error = |node, what| Err(TreeError { node, what });
@@ -89,7 +93,16 @@ impl Map {
             table.remove(id);
         });
         let blocks = filled.values().sum();
-        Ok(Map { table, roots: Arc::new(roots), fanout, filled, mappings, blocks, index: Index::read(index) })
+        Ok(Map {
+            table,
+            roots: Arc::new(roots),
+            fanout,
+            filled,
+            mappings,
+            blocks,
+            index: Index::read(index),
+            lists: Lists::default(),
+        })
     }
 }
 
@@ -111,6 +124,7 @@ impl Walk {
         self.table.set_parent(id, parent);
         let seen = match self.table.get(id).clone() {
             Node::Roots(..) => return error("has roots, but is no root of them"),
+            Node::Changes(_) => return error("lists changes, but something refers to it"),
             Node::Leaf(leaf) => {
                 self.table.settle(id, tract);
                 self.mappings += leaf.entries.len() as u64;

@@ -1,8 +1,10 @@
 //! The table of nodes: what each number stands for, how many refer to it, and which page holds it.
 //!
 //! Invariants. The count of a number is the number of children and roots that name it; children of dead nodes count. A
-//! node without a count is in the list of dead ones. A page is a node's only as long as the node is as it was written.
+//! node without a count is in the list of dead ones. A page is a node's only as long as the node is as it was written,
+//! but for blocks of a leaf that are noted or listed ([`super::changes`]).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::node::{Leaf, Node, NodeId};
@@ -68,6 +70,9 @@ struct About {
     is_left: bool,
 }
 
+/// Blocks of a leaf, as blocks of its tract.
+pub(crate) type Note = (NodeId, Range<u64>);
+
 /// The table.
 #[derive(Default)]
 pub(crate) struct Table {
@@ -82,6 +87,10 @@ pub(crate) struct Table {
     stale: Vec<PageNo>,
     /// Nodes without a count, which still count for what they refer to.
     dead: Vec<NodeId>,
+    /// Blocks of leaves with a page that have changed since the last checkpoint, in the order of their changes.
+    notes: Vec<Note>,
+    /// Notes at most: a leaf that changes beyond them loses its page.
+    notes_max: usize,
     count: u64,
 }
 
@@ -137,6 +146,35 @@ impl Table {
         self.nodes.get_mut(id)
     }
 
+    /// A leaf, to be changed in some blocks: its page goes on to hold it, and these blocks are noted.
+    pub(crate) fn get_noted(&mut self, id: NodeId, blocks: &Range<u64>) -> &mut Node {
+        if !self.pages[id.index()].is_none() {
+            let is_full = self.notes.len() >= self.notes_max;
+            match self.notes.last_mut() {
+                Some((last, range)) if *last == id && range.end == blocks.start => range.end = blocks.end,
+                _ if is_full => self.spoil(id),
+                _ => self.notes.push((id, blocks.clone())),
+            }
+        }
+        self.nodes.get_mut(id)
+    }
+
+    /// Takes what was noted of leaves that still have their pages: without overlaps, in order. `most` notes come now.
+    pub(crate) fn take_notes(&mut self, most: usize) -> Vec<Note> {
+        self.notes_max = most;
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.retain(|(id, _)| !self.pages[id.index()].is_none());
+        notes.sort_unstable_by_key(|(id, blocks)| (*id, blocks.start));
+        notes.dedup_by(|next, before| {
+            let joins = next.0 == before.0 && next.1.start <= before.1.end;
+            if joins {
+                before.1.end = before.1.end.max(next.1.end);
+            }
+            joins
+        });
+        notes
+    }
+
     /// A leaf that was read is at home in a tract.
     pub(crate) fn settle(&mut self, id: NodeId, tract: u32) {
         if let Node::Leaf(leaf) = self.nodes.get_mut(id) {
@@ -144,7 +182,8 @@ impl Table {
         }
     }
 
-    fn spoil(&mut self, id: NodeId) {
+    /// The page of a node, if it has one, no longer holds it.
+    pub(crate) fn spoil(&mut self, id: NodeId) {
         let page = std::mem::take(&mut self.pages[id.index()]);
         if !page.is_none() {
             self.stale.push(page);
@@ -243,9 +282,19 @@ impl Table {
         self.nodes.find(id).is_some() && self.pages[id.index()].is_none()
     }
 
+    /// A node that is being written. One that lists changes is not needed in memory any more.
+    pub(crate) fn written(&mut self, id: NodeId) -> Arc<Node> {
+        let node = self.nodes.find(id).expect("it is to be written").clone();
+        if matches!(*node, Node::Changes(_)) {
+            *self.nodes.slot(id) = Some(Arc::new(Node::Changes(Vec::new())));
+        }
+        node
+    }
+
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> u64 {
-        let own = self.about.capacity() * size_of::<About>() + self.pages.capacity() * size_of::<PageNo>();
+        let numbers = self.about.capacity() * size_of::<About>() + self.pages.capacity() * size_of::<PageNo>();
+        let own = numbers + self.notes.capacity() * size_of::<Note>();
         self.nodes.memory() + own as u64
     }
 }

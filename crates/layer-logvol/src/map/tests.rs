@@ -5,11 +5,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::number::PageNo;
+use changes::newer;
 use written::Content;
 
-const TINY: Fanout = Fanout { leaf: 6, inner: 5, roots: 2, index: 4 };
+const TINY: Fanout = Fanout { leaf: 6, inner: 5, roots: 2, index: 4, changes: 3 };
 /// As a page of 4 KiB holds.
-const PAGE: Fanout = Fanout { leaf: 169, inner: 508, roots: 512, index: 508 };
+const PAGE: Fanout = Fanout { leaf: 169, inner: 508, roots: 512, index: 508, changes: 203 };
 /// Tracts that are used.
 const TRACTS: u64 = 5;
 /// Blocks of each that are used.
@@ -180,7 +181,7 @@ fn check_tree(map: &Map, id: NodeId, bounds: Range<u64>, is_root: bool) {
                 check_tree(map, child.node, start..end, false);
             }
         }
-        Node::Roots(..) => panic!("node {id} has roots"),
+        Node::Roots(..) | Node::Changes(_) => panic!("node {id} is none of a tree"),
     }
 }
 
@@ -226,10 +227,11 @@ proptest! {
     #[test]
     fn pages_that_were_written_hold_the_map(rounds in prop::collection::vec(prop::collection::vec(step(), 1..40), 1..6)) {
         let mut bench = Bench::new();
-        let (mut pages, mut next): (BTreeMap<PageNo, Content>, u64) = (BTreeMap::new(), 0);
-        for steps in rounds {
+        let (mut pages, mut next) = (Written::new(), 0);
+        for (steps, generation) in rounds.into_iter().zip(1..) {
             steps.iter().for_each(|step| bench.apply(step));
             bench.apply(&Step::GiveBack(usize::MAX));
+            bench.map.list_changes(if generation % 3 > 0 { u64::MAX } else { 0 });
             let outdated = bench.map.outdated_pages();
             let written = bench.map.write_out(&mut || {
                 next += 1;
@@ -239,11 +241,12 @@ proptest! {
             for page in bench.map.take_stale() {
                 prop_assert!(pages.remove(&page).is_some(), "page {} went stale twice", page.0);
             }
-            pages.extend(written);
+            pages.extend(written.into_iter().map(|(page, content)| (page, (generation, content))));
+            let lists = bench.map.lists();
             prop_assert_eq!(bench.map.outdated_pages(), 0);
-            prop_assert_eq!(pages.len() as u64, bench.map.pages(), "no page is lost");
+            prop_assert_eq!(pages.len() as u64, bench.map.pages() + lists, "no page is lost");
             let mut again = reread(&pages, bench.map.index_root());
-            prop_assert_eq!((again.outdated_pages(), again.pages()), (0, bench.map.pages()));
+            prop_assert_eq!((again.outdated_pages() == 0, again.pages()), (lists == 0, bench.map.pages()));
             let mut told = Told::new();
             for extent in again.references() {
                 (extent.pba..extent.pba + u64::from(extent.len)).for_each(|pba| *told.entry(pba).or_default() += 1);
@@ -253,31 +256,41 @@ proptest! {
             prop_assert_eq!(content(reopened.map.from(0)), bench.model.clone());
             // It goes on from there, half of the time.
             if next % 2 == 0 {
-                reopened.map.take_stale();
+                prop_assert!(lists > 0 || reopened.map.take_stale().is_empty());
                 bench = reopened;
             }
         }
     }
 }
 
-fn reread(pages: &BTreeMap<PageNo, Content>, (root, height): (PageNo, u8)) -> Map {
+/// Pages with the generations of the checkpoints that wrote them.
+type Written = BTreeMap<PageNo, (u64, Content)>;
+
+fn reread(pages: &Written, (root, height): (PageNo, u8)) -> Map {
     let mut levels = vec![vec![root]];
     for level in (0..=height).rev() {
         let parts = levels.last().unwrap().iter().map(|page| match &pages[page] {
-            Content::Index(of, part) if *of == level => part.clone(),
+            (_, Content::Index(of, part)) if *of == level => part.clone(),
             _ => panic!("page {page} is no part of level {level}"),
         });
         let below = parts.collect::<Vec<_>>().concat();
         levels.push(below);
     }
-    let numbered = levels.pop().unwrap().into_iter().zip(0..).filter(|(page, _)| !page.is_none());
+    let numbers = levels.pop().unwrap();
+    let numbered = numbers.iter().copied().into_iter().zip(0..).filter(|(page, _)| !page.is_none());
     let nodes = numbered.map(|(page, id)| match &pages[&page] {
-        Content::Node(node) => (NodeId(id), page, (**node).clone()),
-        Content::Index(..) => panic!("page {page} is no node"),
+        (_, Content::Node(node)) => (NodeId(id), page, (**node).clone()),
+        (_, Content::Index(..)) => panic!("page {page} is no node"),
     });
-    let nodes = nodes.collect();
+    let nodes: Vec<(NodeId, PageNo, Node)> = nodes.collect();
+    let lists = nodes.iter().filter_map(|(_, page, node)| match node {
+        Node::Changes(changes) => Some((pages[page].0, changes.iter().map(|(leaf, extent)| (*leaf, extent.extent())))),
+        Node::Leaf(_) | Node::Inner(_) | Node::Roots(..) => None,
+    });
+    let written = |leaf: NodeId| pages.get(numbers.get(leaf.index())?).map(|(generation, _)| *generation);
+    let changes = newer(lists.collect(), written);
     levels.reverse();
-    Map::restored(TINY, nodes, levels).unwrap()
+    Map::restored(TINY, nodes, &changes, levels).unwrap()
 }
 
 /// A map of as many random extents, which are all in one tract.
@@ -412,7 +425,7 @@ fn a_random_mapping_takes_at_most_24_bytes() {
 /// A map of nodes with these numbers, as if they had been read.
 fn map_of(nodes: Vec<(u32, Node)>) -> Result<Map, TreeError> {
     let at = |(id, node)| (NodeId(id), PageNo(u64::from(id) + 100), node);
-    Map::restored(TINY, nodes.into_iter().map(at).collect(), vec![vec![PageNo(99)]])
+    Map::restored(TINY, nodes.into_iter().map(at).collect(), &[], vec![vec![PageNo(99)]])
 }
 
 fn leaf_of(lba: u64, len: u32) -> Node {

@@ -209,7 +209,7 @@ impl Map {
         let mut leaves = Vec::new();
         // What was a leaf may have become an inner node.
         for top in [mapping.leaf, self.root(tract)] {
-            if self.table.nodes.find(top).is_some_and(|node| !matches!(**node, Node::Roots(..))) {
+            if self.table.nodes.find(top).is_some_and(|node| matches!(**node, Node::Leaf(_) | Node::Inner(_))) {
                 self.leaves_below(top, &range, &mut leaves);
             }
         }

@@ -65,7 +65,12 @@ impl Map {
     pub(crate) fn pages(&self) -> u64 {
         let numbers = self.table.pages().len();
         let index: usize = sizes(numbers, self.fanout.index).into_iter().sum();
-        self.table.count() + self.index.pages().max(index as u64)
+        self.nodes() + self.index.pages().max(index as u64)
+    }
+
+    /// Pages that are kept for a whole rewrite: a quarter more than it takes, for what is written meanwhile.
+    pub(crate) fn pages_for_all(&self) -> u64 {
+        pages_for(self.pages())
     }
 
     /// Pages that have to be written.
@@ -91,8 +96,7 @@ impl Map {
             if self.table.is_unwritten(id) {
                 let page = take();
                 self.table.set_page(id, page);
-                let node = self.table.nodes.find(id).expect("it is to be written");
-                out.push((page, Content::Node(node.clone())));
+                out.push((page, Content::Node(self.table.written(id))));
             }
         }
         let numbers = self.table.pages().len();
@@ -130,6 +134,11 @@ impl Map {
     pub(crate) fn take_stale(&mut self) -> Vec<PageNo> {
         self.table.take_stale()
     }
+}
+
+/// Pages that are kept for a rewrite that takes so many.
+pub(crate) fn pages_for(pages: u64) -> u64 {
+    pages + pages / 4 + 16
 }
 
 fn number_of(level: usize) -> u8 {

@@ -269,7 +269,7 @@ fn every_mapping_is_seen_once_however_the_map_is_shared_out() {
     use crate::collect::sweep::{Sharing, sweep};
     use crate::map::{Extent, Fanout, Map, Snapshot, TRACT};
     run(async |rt| {
-        let mut map = Map::new(Fanout { leaf: 20, inner: 20, roots: 8, index: 20 });
+        let mut map = Map::new(Fanout { leaf: 20, inner: 20, roots: 8, index: 20, changes: 20 });
         let mut rng = Stream::named(3, "map");
         for i in 0..60_000u64 {
             let lba = if i % 3 == 0 { rng.below(1 << 46) % (40 * TRACT) } else { rng.below(1 << 18) };
