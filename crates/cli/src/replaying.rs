@@ -7,7 +7,7 @@ use esker_trace_calls::import::OnBad;
 use esker_trace_order::compiled::{CompiledError, Program};
 use esker_trace_order::model::{CompileError, compile};
 use esker_trace_replay::init::Progress;
-use esker_trace_replay::{InitMode, InitOptions, ReplayInput};
+use esker_trace_replay::{InitMode, InitOptions, ReplayInput, Report};
 
 use crate::failure::Failure;
 use crate::recording;
@@ -101,6 +101,17 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
         std::fs::File::open(path)?.take(COMPILED.len() as u64).read_to_end(&mut head)?;
     }
     Ok(head)
+}
+
+/// The report, or a list of several.
+///
+/// # Errors
+/// None that reports have.
+pub fn as_json(reports: &[Report]) -> serde_json::Result<String> {
+    match reports {
+        [one] => serde_json::to_string_pretty(one),
+        more => serde_json::to_string_pretty(more),
+    }
 }
 
 /// Calls `work` with what shows its progress in a bar.

@@ -43,6 +43,7 @@ mod trace_compile;
 mod trace_deps;
 mod trace_generate;
 mod trace_import;
+mod trace_predict;
 mod trace_prepare;
 mod trace_record;
 mod trace_replay;
@@ -119,6 +120,7 @@ pub const ALL: &[Verb] = &[
     trace_generate::VERB,
     trace_compile::VERB,
     trace_deps::VERB,
+    trace_predict::VERB,
     trace_prepare::VERB,
     trace_replay::VERB,
     trace_compare::VERB,

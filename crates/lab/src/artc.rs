@@ -176,7 +176,8 @@ pub(crate) fn laid_out(dir: &Path, snapshot: &Snapshot, mode: InitMode, seed: u6
     initialise(dir, snapshot, init_options(mode, seed), &mut |_| {}).map(drop).map_err(LabError::data)
 }
 
-fn init_options(mode: InitMode, seed: u64) -> InitOptions {
+/// The usual choices of an initialisation.
+pub(crate) fn init_options(mode: InitMode, seed: u64) -> InitOptions {
     InitOptions { mode, force: false, keep_modes: false, max_bytes: None, drop_caches: false, seed }
 }
 

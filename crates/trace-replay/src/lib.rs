@@ -8,7 +8,8 @@
 //! (the initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`]
 //! (one thread),
 //! [`kernel`] (the one target so far), [`replay`] (all together), `watchdog`. At the end [`check`] (what counts as otherwise),
-//! [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`audit`] (what tests look for afterwards).
+//! [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`mod@predict`] (runs whose time is a prediction), [`audit`] (what
+//! tests look for afterwards).
 
 #![deny(unsafe_code)]
 
@@ -20,6 +21,7 @@ pub mod init;
 pub mod kernel;
 pub mod outcome;
 pub mod player;
+pub mod predict;
 mod privilege;
 pub mod progress;
 pub mod replay;
@@ -39,6 +41,7 @@ mod xattrs;
 pub use init::{InitError, InitMode, InitOptions, initialise, overlay};
 pub use kernel::{ExchangeBy, FsyncMeans, KernelOptions};
 pub use outcome::{Heading, report};
+pub use predict::{PredictOptions, predict};
 pub use replay::{Finished, ReplayError, ReplayOptions, replay};
 pub use report::Report;
 pub use run::{ReplayInput, RunError, RunOptions, run};

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use esker_trace_calls::wire::Field;
-use esker_trace_order::compiled::Program;
+use esker_trace_order::compiled::{Notes, Program};
 use esker_trace_order::rules::Order;
 
 use crate::check::{expected, told};
 use crate::kernel::{ExchangeBy, FsyncMeans, KernelOptions};
 use crate::player::{Deviation, Played, Stamp};
 use crate::replay::Finished;
+use crate::report::behaviour::Behaviour;
 use crate::report::measure::{self, Span};
 use crate::report::{Adapted, How, Initialised, LISTED_MAX, Mismatch, Mismatches, Report, Target, ThreadTime, VERSION};
 use crate::script::Script;
@@ -57,6 +58,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         threads: threads(script, &finished.played, elapsed_ns),
         calls: measure::by_call(&spans),
         categories: measure::by_category(&spans),
+        behaviour: Behaviour::of(&from_start, elapsed_ns),
         outstanding_mean: measure::outstanding_mean(busy_ns, elapsed_ns),
         traced_outstanding_mean: measure::outstanding_mean(traced_busy_ns, traced_ns),
         outstanding: measure::outstanding(&from_start, elapsed_ns),
@@ -106,7 +108,8 @@ fn spans<'a>(script: &'a Script, stamps: &'a [Stamp]) -> impl Iterator<Item = Sp
         let (step, instant) = (script.step(stamp.action), script.program().instant(stamp.action));
         Span {
             call: step.call.name(),
-            category: step.call.category().name(),
+            category: step.call.category(),
+            waits: step.notes.contains(Notes::WAITS),
             issue_ns: stamp.issue_ns,
             done_ns: stamp.done_ns,
             traced_ns: instant.leave - instant.enter,

@@ -5,12 +5,14 @@
 use esker_trace_order::compiled::LeftOut;
 use serde::{Deserialize, Serialize};
 
+pub mod behaviour;
 pub mod compare;
 pub mod html;
 pub mod measure;
 pub mod prediction;
 pub mod text;
 
+pub use behaviour::Behaviour;
 pub use prediction::Prediction;
 
 /// Version of the JSON form. Other versions are refused.
@@ -57,6 +59,9 @@ pub struct Report {
     pub calls: Vec<CallTime>,
     /// Thread time by category, the largest first; the shares sum to 1.
     pub categories: Vec<Category>,
+    /// What the elapsed time was spent with. All 0 in reports of before it was told.
+    #[serde(default)]
+    pub behaviour: Behaviour,
     /// Calls under way at a time, on average over the elapsed time.
     pub outstanding_mean: f64,
     /// The same in the trace.

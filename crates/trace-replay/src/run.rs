@@ -19,6 +19,7 @@ use crate::root::Root;
 use crate::script::{Script, Speed};
 
 /// A trace to be replayed.
+#[derive(Clone)]
 pub struct ReplayInput {
     /// What reports call it.
     pub name: String,
@@ -180,7 +181,7 @@ pub fn without_mask<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// The report in the middle, with all elapsed times and the most mismatches.
-fn choose(mut reports: Vec<Report>) -> Report {
+pub(crate) fn choose(mut reports: Vec<Report>) -> Report {
     let repeats_ns: Vec<u64> = reports.iter().map(|report| report.elapsed_ns).collect();
     let worst = reports.iter().max_by_key(|report| report.mismatches.count).map(|report| report.mismatches.clone());
     let stopped = reports.iter().find_map(|report| report.stopped.clone());

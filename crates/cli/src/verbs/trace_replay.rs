@@ -172,13 +172,9 @@ impl Replay {
         page: Option<&Output>,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
-        let as_json = || match reports {
-            [one] => serde_json::to_string_pretty(one),
-            more => serde_json::to_string_pretty(more),
-        };
         match json {
-            Some(output) => output.put(&as_json()?)?,
-            None if self.json.is_some() => terminal.say(&as_json()?)?,
+            Some(output) => output.put(&replaying::as_json(reports)?)?,
+            None if self.json.is_some() => terminal.say(&replaying::as_json(reports)?)?,
             None => {}
         }
         if let Some(output) = page {

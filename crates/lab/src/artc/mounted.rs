@@ -43,6 +43,8 @@ impl ModelDevice {
     }
 }
 
+/// Room for files, where nothing more is said.
+const INODES: u32 = 8192;
 /// Reads that leave nothing in the buffers of two disks of what was there before, and their length.
 const ELSEWHERE: u64 = 24;
 const BLOCK: u64 = 4096;
@@ -63,18 +65,23 @@ pub(crate) enum FileSystem {
 impl FileSystem {
     /// What the kernel calls it.
     pub(crate) fn name(self) -> &'static str {
-        self.make()[0].trim_start_matches("mkfs.")
+        match self {
+            FileSystem::Ext3 => "ext3",
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Xfs => "xfs",
+            FileSystem::Btrfs => "btrfs",
+        }
     }
 
-    /// What makes it, before the name of the device.
-    fn make(self) -> &'static [&'static str] {
+    /// What makes it, before the name of the device; `inodes` is their number where a file system has a fixed one.
+    fn make(self, inodes: &str) -> Vec<&str> {
         const EXT: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         // Fewer inodes than usual, which the kernel does not initialise later in the background, are soon written.
         match self {
-            FileSystem::Ext3 => &["mkfs.ext3", "-q", "-F", "-N", "8192", "-E", EXT],
-            FileSystem::Ext4 => &["mkfs.ext4", "-q", "-F", "-N", "8192", "-E", EXT],
-            FileSystem::Xfs => &["mkfs.xfs", "-q", "-K", "-f"],
-            FileSystem::Btrfs => &["mkfs.btrfs", "-q", "-K", "-f"],
+            FileSystem::Ext3 => vec!["mkfs.ext3", "-q", "-F", "-N", inodes, "-E", EXT],
+            FileSystem::Ext4 => vec!["mkfs.ext4", "-q", "-F", "-N", inodes, "-E", EXT],
+            FileSystem::Xfs => vec!["mkfs.xfs", "-q", "-K", "-f"],
+            FileSystem::Btrfs => vec!["mkfs.btrfs", "-q", "-K", "-f"],
         }
     }
 }
@@ -84,6 +91,7 @@ pub(crate) struct Mounted {
     at: PathBuf,
     device: PathBuf,
     system: FileSystem,
+    inodes: u32,
     _serving: Serving,
     _folder: TempDir,
 }
@@ -95,22 +103,30 @@ impl Mounted {
     /// # Errors
     /// What the kernel or `mkfs` refuses; all of this takes root.
     pub(crate) fn new(lab: &Lab<'_>, system: FileSystem, text: &str) -> Result<Mounted, LabError> {
+        Mounted::with_inodes(lab, system, text, INODES)
+    }
+
+    /// The same with room for so many files, where a file system has a fixed number.
+    ///
+    /// # Errors
+    /// As [`Mounted::new`].
+    pub(crate) fn with_inodes(lab: &Lab<'_>, system: FileSystem, text: &str, inodes: u32) -> Result<Mounted, LabError> {
         let folder = lab.folder()?;
         let [files, at] = ["files", "mounted"].map(|name| folder.path().join(name));
         for dir in [&files, &at] {
             std::fs::create_dir(dir).map_err(LabError::scratch(&dir))?;
         }
         let (serving, device) = attach(text, Setup { mount: files, partitions: false }, lab.seed)?;
-        let mounted = Mounted { at, device, system, _serving: serving, _folder: folder };
+        let mounted = Mounted { at, device, system, inodes, _serving: serving, _folder: folder };
         mounted.make()?;
         mounted.mount()?;
         Ok(mounted)
     }
 
     fn make(&self) -> Result<(), LabError> {
-        let [program, words @ ..] = self.system.make() else { unreachable!("every file system has a program") };
-        let device = self.device.display().to_string();
-        peer::output(program, &[words, &[&device]].concat()).map(drop)
+        let (inodes, device) = (self.inodes.to_string(), self.device.display().to_string());
+        let words = [self.system.make(&inodes), vec![&device]].concat();
+        peer::output(words[0], &words[1..]).map(drop)
     }
 
     fn mount(&self) -> Result<(), LabError> {

@@ -3,13 +3,17 @@
 use super::{CallTime, Category, PERCENTILES, SAMPLES};
 use std::collections::BTreeMap;
 
+use esker_trace_calls::call::Category as Kind;
+
 /// One call that was made: its type, and its span in nanoseconds in the replay and in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Name of the call.
     pub call: &'static str,
     /// Its category.
-    pub category: &'static str,
+    pub category: Kind,
+    /// Whether it may wait for other threads.
+    pub waits: bool,
     /// Issue.
     pub issue_ns: u64,
     /// End.
@@ -60,7 +64,7 @@ pub fn percentile(sorted: &[u64], p: u32) -> u64 {
 pub fn by_category(spans: &[Span]) -> Vec<Category> {
     let mut times: BTreeMap<&str, u64> = BTreeMap::new();
     for span in spans {
-        *times.entry(span.category).or_default() += span.took_ns();
+        *times.entry(span.category.name()).or_default() += span.took_ns();
     }
     let all: u64 = times.values().sum();
     let category = |(name, time_ns): (&str, u64)| Category {
@@ -101,7 +105,8 @@ mod tests {
     use super::*;
 
     fn span(call: &'static str, issue_ns: u64, done_ns: u64) -> Span {
-        Span { call, category: call, issue_ns, done_ns, traced_ns: 7 }
+        let category = if call == "fsync" { Kind::Sync } else { Kind::Read };
+        Span { call, category, waits: false, issue_ns, done_ns, traced_ns: 7 }
     }
 
     #[test]

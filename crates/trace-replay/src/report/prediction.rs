@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use esker_report::KnownError;
 use serde::{Deserialize, Serialize};
 
+use super::behaviour::Class;
 use super::text::{percent, span};
 use super::{How, Report};
 
@@ -19,11 +20,12 @@ const NATURAL: &str = "natural";
 pub struct Prediction {
     /// Nanoseconds.
     pub elapsed_ns: u64,
-    /// The stated error: the largest relative error of `known_errors`. `None`: such predictions were never measured.
+    /// The stated error: the largest that is stated for `known_errors`. `None`: such predictions were never measured.
     pub error: Option<f64>,
     /// By that error, the program takes at least and at most this many nanoseconds.
     pub range_ns: Option<[u64; 2]>,
-    /// What is known of predictions on this file system in this mode, by the program that was predicted.
+    /// What is known of predictions on this file system in this mode: of programs of this class, where errors are known
+    /// by class, else by the program that was predicted.
     pub known_errors: Vec<KnownError>,
 }
 
@@ -39,14 +41,24 @@ struct Row {
     mode: String,
     /// Rules that must be in force.
     rules: Vec<String>,
+    /// Of programs of this class alone.
+    behaviour: Option<Class>,
+    /// The error to state, where that is more than the worst which was measured.
+    stated: Option<f64>,
     #[serde(flatten)]
     error: KnownError,
 }
 
 impl Row {
-    fn is_of(&self, how: &How, file_system: &str) -> bool {
+    fn is_of(&self, how: &How, file_system: &str, class: Class) -> bool {
         let has = |rule: &String| how.rules.split(' ').any(|one| one == rule);
-        self.mode == how.mode && self.rules.iter().all(has) && self.file_systems.iter().any(|one| one == file_system)
+        let is_of_class = self.behaviour.is_none_or(|behaviour| behaviour == class);
+        let is_of_mode = self.mode == how.mode && self.rules.iter().all(has);
+        is_of_class && is_of_mode && self.file_systems.iter().any(|one| one == file_system)
+    }
+
+    fn stated(&self) -> Option<f64> {
+        self.stated.or(self.error.worst)
     }
 }
 
@@ -77,8 +89,9 @@ impl Prediction {
         if report.how.speed != NATURAL {
             return Err(NoPrediction::NotNatural);
         }
-        let known_errors = known(&report.how, &report.target.file_system);
-        let error = known_errors.iter().filter_map(|known| known.worst).reduce(f64::max);
+        let known = known(&report.how, &report.target.file_system, report.behaviour.class());
+        let error = known.iter().filter_map(|row| row.stated()).reduce(f64::max);
+        let known_errors = known.into_iter().map(|row| row.error.clone()).collect();
         let elapsed_ns = report.elapsed_ns;
         Ok(Prediction { elapsed_ns, error, range_ns: error.map(|error| range(elapsed_ns, error)), known_errors })
     }
@@ -110,8 +123,8 @@ fn range(elapsed_ns: u64, error: f64) -> [u64; 2] {
 
 static ROWS: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).expect("the table is tested"));
 
-fn known(how: &How, file_system: &str) -> Vec<KnownError> {
-    ROWS.known.iter().filter(|row| row.is_of(how, file_system)).map(|row| row.error.clone()).collect()
+fn known(how: &How, file_system: &str, class: Class) -> Vec<&'static Row> {
+    ROWS.known.iter().filter(|row| row.is_of(how, file_system, class)).collect()
 }
 
 /// Of what replays there are errors, for people.
@@ -137,6 +150,7 @@ mod tests {
         for row in &ROWS.known {
             let (mean, worst) = (row.error.mean.unwrap(), row.error.worst.unwrap());
             assert!(0.0 < mean && mean <= worst, "{}: {mean} {worst}", row.error.class);
+            assert!(row.stated.is_none_or(|stated| stated >= worst), "{}: {:?}", row.error.class, row.stated);
             assert!(row.error.source.starts_with("esker lab run artc-"), "{}", row.error.source);
             assert!(!row.file_systems.is_empty(), "{}", row.error.class);
         }

@@ -26,6 +26,14 @@ pub fn percent(share: f64) -> String {
     format!("{:.2}%", share * 100.0)
 }
 
+/// What a report predicts, in a few lines.
+pub fn prediction(report: &Report) -> String {
+    let mut out = format!("{} on {} ({})\n", report.trace, report.target.dir, report.target.file_system);
+    elapsed(&mut out, report).expect("a string takes all text");
+    report.left_out.warning().into_iter().for_each(|what| out += &format!("warning: {what}\n"));
+    out
+}
+
 /// The whole report.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -77,6 +85,7 @@ fn elapsed(out: &mut String, report: &Report) -> std::fmt::Result {
         let all: Vec<String> = report.repeats_ns.iter().map(|ns| span(*ns)).collect();
         writeln!(out, "repetitions  {}", all.join(" "))?;
     }
+    writeln!(out, "behaviour    {}", report.behaviour)?;
     predicted(out, report)
 }
 
