@@ -15,7 +15,7 @@ use esker_rt::{Rt, Sim, SimConfig};
 use crate::format::{SLOT, SLOTS, Slot, slots_of};
 use crate::recover::{RecoverError, Recovered, Recovery};
 use crate::segments::State;
-use crate::store::{DeviceStore, METADATA, SegmentStore};
+use crate::store::{METADATA, Store, Stores};
 
 /// How `logvol` checks its medium, with the names of `thin` in it.
 pub const MEDIA: MediaCheck =
@@ -64,14 +64,14 @@ pub enum CheckError {
 /// # Errors
 /// [`CheckError`]: the first thing that is wrong.
 pub async fn check(rt: &Rt, pool: &Pool, below: &Below, lower: &Limits) -> Result<Verdict, CheckError> {
-    let store = |geometry| DeviceStore::new(below.clone(), geometry, false);
+    let stores = |geometry| Stores::on_device(geometry, false);
     let (medium, transfer_max) = (lower.size, u64::from(lower.transfer_max));
-    let recovery = Recovery { rt, pool, store: &store, medium, block: lower.block, transfer_max };
-    let slot = recovery.newest(below).await?.ok_or(CheckError::Blank)?;
+    let recovery = Recovery { rt, pool, below, stores: &stores, medium, block: lower.block, transfer_max };
+    let slot = recovery.newest().await?.ok_or(CheckError::Blank)?;
     let found = recovery.run(slot).await?;
     let free = found.segments.free();
     let of_map = found.segments.count(State::Map);
-    let catalogue = catalogue_of(pool, &found, &store(found.slot.geometry)).await?;
+    let catalogue = catalogue_of(pool, &found, &found.stores.through(below.clone())).await?;
     Ok(Verdict {
         volumes: catalogue.map(|catalogue| catalogue.len()),
         volume: found.slot.volume,
@@ -85,7 +85,7 @@ pub async fn check(rt: &Rt, pool: &Pool, below: &Below, lower: &Limits) -> Resul
 }
 
 /// The catalogue of named volumes, if there is one.
-async fn catalogue_of(pool: &Pool, found: &Recovered, store: &DeviceStore) -> Result<Option<Catalogue>, ManageError> {
+async fn catalogue_of(pool: &Pool, found: &Recovered, store: &Store) -> Result<Option<Catalogue>, ManageError> {
     let g = found.slot.geometry;
     let read = async |block: u64| {
         let place = found.map.next(block).expect("only what is mapped is read");

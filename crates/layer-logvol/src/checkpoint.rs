@@ -17,7 +17,7 @@ use crate::map::written::Content;
 use crate::number::{PageNo, SegmentNo};
 use crate::segments::State;
 use crate::shortage::is_short;
-use crate::store::DeviceStore;
+use crate::store::Store;
 use crate::volume::{Volume, add};
 use esker_base::Nanos;
 
@@ -82,7 +82,7 @@ impl Volume {
     /// # Errors
     /// No space for its pages, here or below, which the next one makes good; or a failed write, which latches the
     /// volume.
-    pub async fn checkpoint(&self, store: &DeviceStore) -> Result<(), BioError> {
+    pub async fn checkpoint(&self, store: &Store) -> Result<(), BioError> {
         let checkpoint = async {
             self.latch.check()?;
             self.give_back_all().await;
@@ -144,7 +144,7 @@ impl Volume {
 
     /// Without space below, nothing durable has changed, and the next checkpoint writes the missing parts. Pages and a
     /// slot of this one are as those of a checkpoint that a power cut broke off.
-    async fn carry_out_or_keep(&self, store: &DeviceStore, plan: CheckpointPlan) -> Result<(), BioError> {
+    async fn carry_out_or_keep(&self, store: &Store, plan: CheckpointPlan) -> Result<(), BioError> {
         let written = self.carry_out(store, &plan).await;
         match &written {
             Ok(()) => {
@@ -158,11 +158,12 @@ impl Volume {
         written
     }
 
-    async fn carry_out(&self, store: &DeviceStore, plan: &CheckpointPlan) -> Result<(), BioError> {
+    async fn carry_out(&self, store: &Store, plan: &CheckpointPlan) -> Result<(), BioError> {
         let generation = self.generation.get() + 1;
         let written = self.write_pages(store, &plan.pages, generation).await;
         written.map_err(|error| self.broken("a page of the map", error))?;
         self.flush_below(store).await?;
+        store.flush_map().await.map_err(|error| self.broken("a page of the map", error))?;
         let slot = Slot {
             geometry: self.geometry,
             volume: self.identity,
@@ -176,7 +177,7 @@ impl Volume {
             blocks: plan.blocks,
         };
         for at in slots_of(generation, self.config.medium) {
-            let written = store.write_durably(at, Buf::from_bytes(self.pool(), &slot.encode())).await;
+            let written = store.write_slot(at, Buf::from_bytes(self.pool(), &slot.encode())).await.result;
             written.map_err(|error| self.broken("a slot of the superblock", error))?;
         }
         self.generation.set(generation);
@@ -192,12 +193,7 @@ impl Volume {
         error
     }
 
-    async fn write_pages(
-        &self,
-        store: &DeviceStore,
-        pages: &[(PageNo, Content)],
-        generation: u64,
-    ) -> Result<(), BioError> {
+    async fn write_pages(&self, store: &Store, pages: &[(PageNo, Content)], generation: u64) -> Result<(), BioError> {
         let size = self.geometry.page as usize;
         let most = (self.config.transfer_max as usize / size).clamp(1, PAGES_PER_PART);
         let mut sorted: Vec<(PageNo, Content)> = pages.to_vec();

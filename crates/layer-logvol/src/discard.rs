@@ -10,7 +10,7 @@ use esker_base::Nanos;
 use esker_block::{LayerHandle, WorkPermit};
 use esker_layer_kit::Then;
 
-use crate::store::{DeviceStore, SegmentStore as _};
+use crate::store::Store;
 use crate::volume::{ReserveClass, Volume, add};
 
 /// No client has written for so long.
@@ -45,13 +45,13 @@ impl Volume {
 
     /// Gives back freed segments that lie side by side. They are not free meanwhile: what would be written to them
     /// would be discarded too.
-    pub(crate) async fn erase_some(&self, store: &DeviceStore) {
+    pub(crate) async fn erase_some(&self, store: &Store) {
         self.erase_run(store, || self.may_erase()).await;
         self.shortage.relieve();
     }
 
     /// Gives back all that is free, whatever writers may need: the device below has no space.
-    pub(crate) async fn erase_free(&self, store: &DeviceStore) {
+    pub(crate) async fn erase_free(&self, store: &Store) {
         self.erasing.idle().await;
         self.segments.borrow_mut().forget_erased();
         while self.config.discards && self.segments.borrow().unerased() > 0 {
@@ -59,7 +59,7 @@ impl Volume {
         }
     }
 
-    async fn erase_run(&self, store: &DeviceStore, most: impl Fn() -> u64) {
+    async fn erase_run(&self, store: &Store, most: impl Fn() -> u64) {
         let erase = async {
             let most = most();
             let Some(run) = self.segments.borrow_mut().take_unerased(most) else { return };
@@ -73,7 +73,7 @@ impl Volume {
     }
 
     /// Gives back all that it can: the volume is about to leave its stack.
-    pub(crate) async fn erase_all(&self, store: &DeviceStore) {
+    pub(crate) async fn erase_all(&self, store: &Store) {
         while self.may_erase() > 0 {
             self.erase_some(store).await;
         }

@@ -23,7 +23,6 @@ use crate::map::{Change, TRACT};
 use crate::number::SegmentNo;
 use crate::segments::Stage;
 use crate::shortage::is_short;
-use crate::store::SegmentStore;
 use crate::volume::{ReserveClass, Volume};
 use form::{Formed, Head, Obstacle, Part, Who};
 

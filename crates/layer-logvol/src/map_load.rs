@@ -12,7 +12,7 @@ use crate::format::{Geometry, Page, PageError, PageId, Slot};
 use crate::map::changes::{HOLE, Listed, newer};
 use crate::map::{Map, NodeId, TreeError};
 use crate::number::{PageNo, SegmentNo};
-use crate::store::{DeviceStore, METADATA};
+use crate::store::Store;
 
 /// Bytes of one read at most.
 const RUN: usize = 1 << 20;
@@ -69,7 +69,7 @@ pub struct Loader<'a> {
     /// Where buffers come from.
     pub pool: &'a Pool,
     /// The medium.
-    pub store: &'a DeviceStore,
+    pub store: &'a Store,
     /// Bytes of the largest request below.
     pub transfer_max: usize,
 }
@@ -131,7 +131,7 @@ impl Loader<'_> {
         let mut out: Vec<Option<Read>> = wanted.iter().map(|_| None).collect();
         let steps = runs.iter().map(|run| {
             let buf = Buf::unique(self.pool, run.len() * g.page as usize);
-            self.store.read_at(wanted[run[0] as usize].0 * u64::from(g.page), buf, METADATA)
+            self.store.read_pages(wanted[run[0] as usize], buf)
         });
         let (mut decoding, mut failed) = (Vec::new(), None);
         let mut each = runs.iter();

@@ -13,7 +13,7 @@ use crate::map::{LOGICAL_BLOCKS, Map};
 use crate::pages::Pages;
 use crate::recover::{RecoverError, Recovery};
 use crate::segments::Segments;
-use crate::store::DeviceStore;
+use crate::store::Stores;
 use crate::volume::{Config, StartState, Volume};
 use esker_block::BioError;
 
@@ -152,23 +152,37 @@ impl Volume {
     /// [`OpenError`].
     pub async fn open(config: Config, rt: &Rt, pool: &Pool, below: Below) -> Result<Rc<Volume>, OpenError> {
         let discards = config.discards;
-        let store = |geometry| DeviceStore::new(below.clone(), geometry, discards);
+        Volume::open_in(&|geometry| Stores::on_device(geometry, discards), config, rt, pool, below).await
+    }
+
+    /// The same for a volume in other stores; its slots are on lower device 0.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub async fn open_in(
+        stores: &dyn Fn(Geometry) -> Stores,
+        config: Config,
+        rt: &Rt,
+        pool: &Pool,
+        below: Below,
+    ) -> Result<Rc<Volume>, OpenError> {
         let geometry = config.geometry()?;
         let recovery = Recovery {
             rt,
             pool,
-            store: &store,
+            below: &below,
+            stores,
             medium: config.medium,
             block: config.medium_block,
             transfer_max: config.transfer_max,
         };
         let unique = rt.unique();
-        let found = match recovery.newest(&below).await? {
+        let found = match recovery.newest().await? {
             Some(slot) => {
                 let epoch = epoch_of(unique, slot.generation);
                 recovery.run(slot).await?.into_found(epoch)
             }
-            None => fresh(geometry, unique, epoch_of(unique, 0)),
+            None => fresh(stores(geometry), geometry, unique, epoch_of(unique, 0)),
         };
         let (block, segment) = (found.geometry.block, found.geometry.segment_bytes());
         if block > config.block || segment < config.segment {
@@ -176,13 +190,13 @@ impl Volume {
         }
         let is_new = found.generation == 0;
         let volume = Rc::new(Volume::of(config, rt.clone(), pool.clone(), found));
-        match volume.checkpoint(&store(volume.geometry)).await {
+        match volume.checkpoint(&volume.store(below.clone())).await {
             // It can be read, and the first change tries again.
             Err(error @ BioError::NoSpace(_)) if !is_new => volume.break_off(&error),
             other => other?,
         }
         if is_new {
-            volume.lay_by(&store(volume.geometry)).await;
+            volume.lay_by(&volume.store(below.clone())).await;
         }
         volume.note_space();
         Ok(volume)
@@ -204,12 +218,13 @@ fn epoch_of(unique: u128, generation: u64) -> u64 {
     (unique >> 64) as u64 ^ unique as u64 ^ generation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn fresh(geometry: Geometry, identity: u128, epoch: u64) -> StartState {
+fn fresh(stores: Stores, geometry: Geometry, identity: u128, epoch: u64) -> StartState {
     StartState {
         geometry,
         identity,
         epoch,
         generation: 0,
+        stores,
         map: Map::new(geometry.fanout()),
         segments: Segments::new(geometry),
         pages: Pages::new(geometry),

@@ -9,7 +9,6 @@ use esker_block::{Below, Bio, BioError, Buf, Ctx, Done, Flow, Reply, Step, Tag, 
 
 use crate::map::Extent;
 use crate::number::SegmentNo;
-use crate::store::SegmentStore;
 use crate::volume::{SegmentPin, Volume};
 
 /// Pieces of one read under way at once.
@@ -29,13 +28,16 @@ impl Volume {
         let first = self.map.borrow().next(range.start).and_then(|extent| extent.clip(&range));
         match first {
             None => Step::Now(Flow::Done(zeroes(bio.take()))),
-            Some(extent) if extent.range() == range && bio.range.is_aligned(u64::from(self.config.medium_block)) => {
+            Some(extent)
+                if extent.range() == range
+                    && bio.range.is_aligned(u64::from(self.config.medium_block))
+                    && let Some(byte) = self.place(extent.pba) =>
+            {
                 let segment = self.geometry.segment_of(extent.pba);
                 self.segments.borrow_mut().hold(segment);
                 ctx.scratch = segment.number() + 1;
                 let within = bio.offset() & (u64::from(self.geometry.block) - 1);
-                let start = self.geometry.byte_of(extent.pba) + within;
-                bio.range = ByteRange::new(start, bio.len()).expect("inside the device");
+                bio.range = ByteRange::new(byte + within, bio.len()).expect("inside the device");
                 Step::Now(Flow::Down)
             }
             Some(_) => {
@@ -44,6 +46,11 @@ impl Volume {
                 Step::later(async move { Flow::Done(volume.join(below, bio, parts).await) })
             }
         }
+    }
+
+    /// Where a read of a block may go directly.
+    fn place(&self, pba: u64) -> Option<u64> {
+        self.stores.place(self.geometry.segment_of(pba), pba % self.geometry.segment)
     }
 
     /// Ends what [`Volume::read`] passed down.

@@ -26,7 +26,7 @@ use crate::map_load::{Loader, MapError};
 use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segments, State};
-use crate::store::{DeviceStore, METADATA, SegmentStore};
+use crate::store::{METADATA, Store, Stores};
 use crate::volume::StartState;
 
 /// Heads read at once.
@@ -113,6 +113,8 @@ pub struct Logged {
 pub struct Recovered {
     /// The newest checkpoint.
     pub slot: Slot,
+    /// Where the volume is kept.
+    pub stores: Stores,
     /// The map of now.
     pub map: Map,
     /// Segments as they are used.
@@ -135,8 +137,10 @@ pub struct Recovery<'a> {
     pub rt: &'a Rt,
     /// Where buffers come from.
     pub pool: &'a Pool,
-    /// Makes a store for a volume of this geometry.
-    pub store: &'a dyn Fn(crate::format::Geometry) -> DeviceStore,
+    /// The way down to lower device 0.
+    pub below: &'a Below,
+    /// The stores of a volume of this geometry.
+    pub stores: &'a dyn Fn(Geometry) -> Stores,
     /// Bytes of the medium.
     pub medium: u64,
     /// Bytes of a block of the device below.
@@ -150,7 +154,8 @@ impl Recovery<'_> {
     ///
     /// # Errors
     /// [`RecoverError`].
-    pub async fn newest(&self, below: &Below) -> Result<Option<Slot>, RecoverError> {
+    pub async fn newest(&self) -> Result<Option<Slot>, RecoverError> {
+        let below = self.below;
         // Slot 0 in front and at the back, then slot 1.
         let mut slots = Vec::new();
         for at in (0..SLOTS).flat_map(|generation| slots_of(generation, self.medium)) {
@@ -180,7 +185,8 @@ impl Recovery<'_> {
         if g.block < self.block {
             return Err(RecoverError::Blocks { volume: g.block, device: self.block });
         }
-        let store = (self.store)(g);
+        let stores = (self.stores)(g);
+        let store = stores.through(self.below.clone());
         let (heads, copies) = self.heads(&slot, &store).await?;
         if let Some(head) = heads.iter().flatten().find(|head| head.generation > slot.generation) {
             let (segment, known) = (head.segment, head.generation);
@@ -217,14 +223,14 @@ impl Recovery<'_> {
         if let Some((segment, _)) = mixed {
             return Err(MapError::Mixed(segment).into());
         }
-        Ok(Recovered { slot, map, segments, pages, replayed: logged, dropped, heads: ends, seq })
+        Ok(Recovered { slot, stores, map, segments, pages, replayed: logged, dropped, heads: ends, seq })
     }
 
     /// The heads of all segments of the log, by number, and of those that hold copies.
     async fn heads(
         &self,
         slot: &Slot,
-        store: &DeviceStore,
+        store: &Store,
     ) -> Result<(Vec<Option<SegmentHeader>>, Vec<CopyHeader>), RecoverError> {
         let g = slot.geometry;
         let (mut heads, mut copies, mut failed) = (Vec::with_capacity(g.segments as usize), Vec::new(), None);
@@ -303,7 +309,7 @@ fn end_of(pba: u64, len: u64, g: &Geometry) -> Option<Position> {
 struct Walk<'a> {
     recovery: &'a Recovery<'a>,
     slot: &'a Slot,
-    store: &'a DeviceStore,
+    store: &'a Store,
     heads: &'a [Option<SegmentHeader>],
     /// Bytes of a segment from a block on, for each head.
     windows: [(Position, Vec<u8>); HEADS],
@@ -313,7 +319,7 @@ impl<'a> Walk<'a> {
     fn new(
         recovery: &'a Recovery<'a>,
         slot: &'a Slot,
-        store: &'a DeviceStore,
+        store: &'a Store,
         heads: &'a [Option<SegmentHeader>],
     ) -> Walk<'a> {
         Walk { recovery, slot, store, heads, windows: Default::default() }
@@ -495,6 +501,7 @@ impl Recovered {
             identity: self.slot.volume,
             epoch,
             generation: self.slot.generation,
+            stores: self.stores,
             map: self.map,
             segments: self.segments,
             pages: self.pages,

@@ -28,7 +28,7 @@ use crate::checkpoint::Unwritten;
 use crate::log::Log;
 use crate::number::SegmentNo;
 use crate::segments::Segments;
-use crate::store::DeviceStore;
+use crate::store::Store;
 use crate::volume::Volume;
 
 /// Bytes that a new volume reserves below for deletions.
@@ -131,7 +131,7 @@ impl Volume {
     }
 
     /// Makes a checkpoint. For a deletion, if need be, with the space of what is free: a write would use that space up.
-    async fn checkpoint_for_who_waits(&self, store: &DeviceStore) -> Result<(), BioError> {
+    async fn checkpoint_for_who_waits(&self, store: &Store) -> Result<(), BioError> {
         if self.shortage.asks_back.take() {
             self.give_back(store).await;
         }
@@ -148,7 +148,7 @@ impl Volume {
         self.checkpoint(store).await
     }
 
-    async fn give_back(&self, store: &DeviceStore) {
+    async fn give_back(&self, store: &Store) {
         self.shortage.gave_back.set(true);
         self.erase_free(store).await;
     }
@@ -156,7 +156,7 @@ impl Volume {
     /// Reserves a little space below in the segment that is used last, so that deletions find some on a device that has
     /// become full. What was used once is not given back as far as it is kept for them, so that only a new volume needs
     /// it.
-    pub(crate) async fn lay_by(&self, store: &DeviceStore) {
+    pub(crate) async fn lay_by(&self, store: &Store) {
         let bytes = LAID_BY.min(self.geometry.segment_bytes());
         let last = SegmentNo::all(self.geometry.segments).next_back();
         if let Some(last) = last.filter(|_| self.config.zeroes && self.config.discards) {

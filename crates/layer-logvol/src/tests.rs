@@ -14,6 +14,7 @@ mod resize;
 mod shared;
 mod shortage;
 mod space;
+mod stores;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -22,7 +22,7 @@ use crate::number::SegmentNo;
 use crate::pages::Pages;
 use crate::segments::{Segment, Segments, State};
 use crate::shortage::Shortage;
-use crate::store::DeviceStore;
+use crate::store::{Store, Stores};
 
 /// How a volume is to behave.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Config {
     pub batch_blocks: u64,
     /// Bytes of the largest request below.
     pub transfer_max: u64,
-    /// Whether what the device below has answered can be lost until a flush.
+    /// Whether what the stores have answered can be lost until a flush.
     pub volatile: bool,
     /// Whether the device below takes discards.
     pub discards: bool,
@@ -65,6 +65,7 @@ pub struct Volume {
     pub(crate) epoch: u64,
     rt: Rt,
     pool: Pool,
+    pub(crate) stores: Stores,
     pub(crate) map: RefCell<Map>,
     pub(crate) segments: RefCell<Segments>,
     pub(crate) pages: RefCell<Pages>,
@@ -98,6 +99,7 @@ pub(crate) struct StartState {
     pub identity: u128,
     pub epoch: u64,
     pub generation: u64,
+    pub stores: Stores,
     pub map: Map,
     pub segments: Segments,
     pub pages: Pages,
@@ -164,6 +166,7 @@ impl Volume {
             epoch: found.epoch,
             rt,
             pool,
+            stores: found.stores,
             map: RefCell::new(found.map),
             segments: RefCell::new(found.segments),
             pages: RefCell::new(found.pages),
@@ -192,8 +195,8 @@ impl Volume {
     }
 
     /// Where its segments are kept, below a certain place in a stack.
-    pub fn store(&self, below: Below) -> DeviceStore {
-        DeviceStore::new(below, self.geometry, self.config.discards)
+    pub fn store(&self, below: Below) -> Store {
+        self.stores.through(below)
     }
 
     /// Where things are.
@@ -342,8 +345,7 @@ impl Volume {
     }
 
     /// Flushes what is below: all that is in the map is durable then, the records before the number that this gives.
-    pub(crate) async fn flush_below(&self, store: &DeviceStore) -> Result<u64, BioError> {
-        use crate::store::SegmentStore;
+    pub(crate) async fn flush_below(&self, store: &Store) -> Result<u64, BioError> {
         let (installed, _) = self.log.borrow().installed();
         add(&self.counts.flushes, 1);
         let flushed = store.flush().await.result;

@@ -19,7 +19,7 @@ use crate::map::{Extent, Map, Mapping};
 use crate::number::SegmentNo;
 use crate::segments::{Segment, Stage};
 use crate::shortage::is_short;
-use crate::store::{DeviceStore, METADATA, SegmentStore};
+use crate::store::{METADATA, Store};
 use crate::volume::{Volume, add};
 
 /// Bytes that are copied together.
@@ -120,7 +120,7 @@ impl Progress {
 
 impl Volume {
     /// Cleans the segment that has waited longest. False if there is none, or it could not be cleaned for want of room.
-    pub(crate) async fn clean_next(self: &Rc<Self>, store: &DeviceStore) -> bool {
+    pub(crate) async fn clean_next(self: &Rc<Self>, store: &Store) -> bool {
         let Some(segment) = self.collector.state.borrow_mut().ready.pop_front() else { return false };
         let before = self.segments.borrow().get(segment);
         self.segments.borrow_mut().set_stage(segment, Stage::Cleaning);
@@ -128,12 +128,7 @@ impl Volume {
         self.end_cleaning(segment, result)
     }
 
-    async fn clean(
-        self: &Rc<Self>,
-        store: &DeviceStore,
-        segment: SegmentNo,
-        before: &Segment,
-    ) -> Result<(), CleanError> {
+    async fn clean(self: &Rc<Self>, store: &Store, segment: SegmentNo, before: &Segment) -> Result<(), CleanError> {
         // New mappings may come while it is cleaned.
         while let Some(mappings) = self.take_mappings(segment).filter(|mappings| !mappings.is_empty()) {
             self.move_mapped(store, before, mappings).await?;
@@ -183,7 +178,7 @@ impl Volume {
     /// Moves the blocks to which mappings lead.
     async fn move_mapped(
         self: &Rc<Self>,
-        store: &DeviceStore,
+        store: &Store,
         victim: &Segment,
         mappings: Vec<Listed>,
     ) -> Result<(), CleanError> {
@@ -255,7 +250,7 @@ impl Volume {
     /// Copies runs of blocks, `blocks` in all, to a place: where each went. The copy counts as under way from then on.
     async fn copy(
         self: &Rc<Self>,
-        store: &DeviceStore,
+        store: &Store,
         place: CopyTarget,
         runs: &Runs,
         blocks: u64,
@@ -319,7 +314,7 @@ impl Volume {
     /// Copies the blocks that were live when the segment was counted; the next pass points its mappings at the copies.
     async fn move_listed(
         self: &Rc<Self>,
-        store: &DeviceStore,
+        store: &Store,
         segment: SegmentNo,
         victim: &Segment,
         mut forward: Forward,

@@ -12,7 +12,7 @@ use esker_rt::sync::{Either, race};
 use super::settings::FULL;
 use crate::number::SegmentNo;
 use crate::segments::Stage;
-use crate::store::DeviceStore;
+use crate::store::Store;
 use crate::volume::{ReserveClass, Volume};
 
 /// Segments ready to be cleaned at which no further pass is begun.
@@ -134,7 +134,7 @@ impl Volume {
     }
 
     /// Makes a pass and cleans what is ready, however much space there is.
-    pub async fn collect_now(self: &Rc<Self>, store: &DeviceStore) {
+    pub async fn collect_now(self: &Rc<Self>, store: &Store) {
         let forced = &self.collector.forced;
         forced.set(forced.get() + 1);
         let turn = self.collector.scanning.take().await;
@@ -146,7 +146,7 @@ impl Volume {
     }
 
     /// Cleans one segment, or makes a checkpoint if that is what is missing. False if nothing could be done.
-    async fn clean_one(self: &Rc<Self>, store: &DeviceStore) -> bool {
+    async fn clean_one(self: &Rc<Self>, store: &Store) -> bool {
         let turn = self.collector.cleaning.take().await;
         let is_cleaned = self.clean_next(store).await;
         drop(turn);
@@ -183,7 +183,7 @@ impl Volume {
     /// What a checkpoint says.
     pub(crate) async fn make_room(
         self: &Rc<Self>,
-        store: &DeviceStore,
+        store: &Store,
         taker: ReserveClass,
         growth: u64,
     ) -> Result<bool, BioError> {
@@ -207,7 +207,7 @@ impl Volume {
     }
 
     /// Cleans a segment, or makes a pass to find some. False if neither is of use.
-    async fn step(self: &Rc<Self>, store: &DeviceStore) -> bool {
+    async fn step(self: &Rc<Self>, store: &Store) -> bool {
         if self.collector.ready() > 0 {
             return self.clean_one(store).await;
         }

@@ -1,6 +1,7 @@
 //! Checkpoints that list changes of leaves instead of writing the leaves.
 
 use esker_base::Stream;
+use esker_block::BioError;
 use esker_testkit::{Bound, Journal, Recorder, crash};
 
 use super::crash::{BLOCKS, CHECKPOINT, MEDIUM, Run, SEGMENT, apply_to, content_of, draw, image, judge, try_perform};
@@ -69,6 +70,49 @@ fn lists_that_are_too_many_are_settled() {
             "{most} lists of a map of {nodes}, {settled} times settled"
         );
         assert!(bench.volume.pages.borrow().free() > 0);
+    });
+}
+
+/// A device that has no space for slots while it is told so.
+struct Full {
+    inner: Rc<dyn Device>,
+    is_full: Rc<Cell<bool>>,
+}
+
+impl Device for Full {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        match bio.flags.fua && self.is_full.get() {
+            true => Step::Now(bio.fail(BioError::NoSpace("the device below".into()))),
+            false => self.inner.submit(bio),
+        }
+    }
+}
+
+/// Pages of a checkpoint that failed have the generation of the next one, whose lists would be void for them.
+#[test]
+fn a_checkpoint_behind_one_that_failed_lists_nothing() {
+    run(async |rt| {
+        let (media, is_full) = (media(MEDIUM), Rc::new(Cell::new(false)));
+        let full = Rc::new(Full { inner: device(&rt, &media), is_full: is_full.clone() });
+        let bench = Bench::open(&rt, full, SEGMENT, 1 << 30).await;
+        bench.write(0, 8, 1).await;
+        bench.grow_map().await;
+        is_full.set(true);
+        let failed = bench.volume.checkpoint(&bench.volume.store(bench.below())).await;
+        assert!(matches!(failed, Err(BioError::NoSpace(_))), "{failed:?}");
+        is_full.set(false);
+        bench.ranges(&(0..10).map(|i: u64| clone(7, 1, BLOCKS + 20 * i)).collect::<Vec<_>>()).await;
+        bench.checkpoint().await;
+        assert_eq!(bench.lists(), 0);
+        let again = Bench::open(&rt, device(&rt, &media), SEGMENT, 1 << 30).await;
+        for i in 0..MAPPINGS {
+            let place = |bench: &Bench| bench.volume.pieces(BLOCKS + 2 * i..BLOCKS + 2 * i + 1);
+            assert_eq!(place(&again), place(&bench), "block {i}");
+        }
     });
 }
 
