@@ -22,6 +22,7 @@ use esker_lab_kit::{LabError, peer};
 
 use mounted::Mounted;
 
+pub(crate) mod behaviour;
 pub(crate) mod leveldb;
 pub(crate) mod mounted;
 pub(crate) mod readers;

@@ -42,6 +42,7 @@ mod artc_leveldb;
 mod artc_micro;
 mod artc_overhead;
 mod artc_programs;
+mod artc_programs_suite;
 mod artc_record;
 mod artc_semantics;
 mod artc_sensitivity;
@@ -246,6 +247,10 @@ pub const ALL: &[Experiment] = &[
         .about("Errors of predictions of git clone and of LevelDB with mapped tables, on three file systems over a model")
         .after("ours; after the thesis on hardware-driven evolution, section 2.5.3")
         .beside(&[artc::leveldb::PYTHON, "git", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
+    Experiment::real("artc-programs-suite", artc_programs_suite::run)
+        .about("Whether recordings of 45 programs replay on three file systems with no other result and no other tree")
+        .after("the project's own bars: no hang, no difference of the tree, no failed call beyond the listed ones")
+        .beside(&["cc", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
     Experiment::real("artc-heldout", artc_heldout::run)
         .about("Errors of predictions of real programs, and whether errors stated from other programs hold for them")
         .after("the project's own bars: a mean of 0.10, nine of ten within the stated error")

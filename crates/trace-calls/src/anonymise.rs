@@ -11,6 +11,7 @@ use esker_base::Stream;
 
 use crate::action::{Action, Outcome};
 use crate::call::Call;
+use crate::final_tree::FinalTree;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Trace;
@@ -107,6 +108,7 @@ pub fn anonymise(trace: &mut Trace, seed: u64) {
         *path = names.path(path);
     }
     names.snapshot(&mut trace.snapshot);
+    trace.after.iter_mut().for_each(|after| names.final_tree(after));
     trace.actions.iter_mut().for_each(|action| names.action(action));
     trace.warnings.forget_places();
 }
@@ -130,6 +132,14 @@ impl Anonymiser {
             self.entry(&mut entry);
             snapshot.entries.insert(self.path(&path), entry);
         }
+    }
+
+    /// The files after a trace.
+    pub fn final_tree(&mut self, after: &mut FinalTree) {
+        for path in after.roots.iter_mut().chain(&mut after.without) {
+            *path = self.path(path);
+        }
+        self.snapshot(&mut after.tree);
     }
 
     /// The target and attributes of a file.

@@ -3,7 +3,7 @@
 //! Invariant: never opens a file and never makes a call: reads bytes that it is given.
 //!
 //! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
-//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`trace`] (all together),
+//! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`final_tree`], [`trace`] (all together),
 //! [`warning`] (what is counted rather than refused), [`import`] (foreign formats).
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ pub mod anonymise;
 pub mod call;
 pub mod errno;
 pub mod etrace;
+pub mod final_tree;
 pub mod generate;
 pub mod import;
 pub mod name;
@@ -25,6 +26,7 @@ pub mod words;
 pub use action::{Action, Outcome, ProcessId, ThreadId};
 pub use call::{AsyncOp, AsyncQueue, At, Call, Fd, Object, Status};
 pub use errno::Errno;
+pub use final_tree::FinalTree;
 pub use name::{PathBytes, Word};
 pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};
 pub use trace::{Inherited, Platform, Process, Thread, Trace};

@@ -2,6 +2,7 @@
 
 use crate::action::{Action, ProcessId, ThreadId};
 use crate::call::Fd;
+use crate::final_tree::FinalTree;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::Snapshot;
 use crate::warning::Warnings;
@@ -85,6 +86,8 @@ pub struct Trace {
     pub inherited: Vec<Inherited>,
     /// Files at the start.
     pub snapshot: Snapshot,
+    /// Files at the end, if the recorder looked at them.
+    pub after: Option<FinalTree>,
     /// In the order of their beginning.
     pub actions: Vec<Action>,
     /// What was not understood, lost or left out.
@@ -101,6 +104,7 @@ impl Trace {
             threads: Vec::new(),
             inherited: Vec::new(),
             snapshot: Snapshot::default(),
+            after: None,
             actions: Vec::new(),
             warnings: Warnings::default(),
         }

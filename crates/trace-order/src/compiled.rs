@@ -23,6 +23,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use esker_trace_calls::FinalTree;
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::Fd;
 use esker_trace_calls::name::{PathBytes, Word};
@@ -88,6 +89,7 @@ pub struct Program {
     pub(crate) about: About,
     pub(crate) players: Vec<Player>,
     pub(crate) snapshot: Snapshot,
+    pub(crate) after: Option<FinalTree>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) opened: Vec<Opened>,
     pub(crate) outline: Outline,
@@ -112,6 +114,11 @@ impl Program {
     /// The tree before the first action, with what only the trace implied.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// The tree after the last action, if the recorder looked at it.
+    pub fn after(&self) -> Option<&FinalTree> {
+        self.after.as_ref()
     }
 
     /// Every descriptor that ever was: its index is the number that calls use.

@@ -11,7 +11,7 @@ use esker_trace_calls::{
 };
 
 use crate::assemble::Sink;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, final_tree};
 
 /// The name of this recorder in recordings.
 const SOURCE: &str = "esker record";
@@ -79,6 +79,15 @@ impl<W: Write> Output<W> {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.lines.put(|writer, _| writer.flush());
         self.lines.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Takes what lies below trees that were taken before, now that the program has ended.
+    pub(crate) fn look_after(&mut self, roots: &[PathBuf]) {
+        let mut after = final_tree(roots);
+        self.lines.put(|writer, anonymiser| {
+            anonymiser.into_iter().for_each(|names| names.final_tree(&mut after));
+            writer.after(&after)
+        });
     }
 
     /// Ends the recording. Tells its warnings, and how many files had changed before they were looked at.

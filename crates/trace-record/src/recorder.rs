@@ -135,10 +135,13 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
         Method::Kernel => Ok(start_kernel(settings)?),
         Method::Any => start_kernel(settings).map_err(|error| Some(error.to_string())),
     };
-    let mut session =
-        Session { settings, output, assembler: Assembler::new(clock(), kernel.is_ok()), flushed: Instant::now() };
+    let (assembler, flushed) = (Assembler::new(clock(), kernel.is_ok()), Instant::now());
+    let mut session = Session { settings, roots: Vec::new(), output, assembler, flushed };
     for root in &settings.roots {
-        session.output.walk(root).map_err(|error| RecordError::Root(root.clone(), error))?;
+        let failed = |error| RecordError::Root(root.clone(), error);
+        let root = std::fs::canonicalize(root).map_err(failed)?;
+        session.output.walk(&root).map_err(failed)?;
+        session.roots.push(root);
     }
     if kernel.as_ref().is_ok_and(|kernel| kernel.sees_requests) {
         session.assembler.see_requests();
@@ -166,6 +169,8 @@ fn clock() -> u64 {
 
 struct Session<'a, W: Write> {
     settings: &'a Settings,
+    /// The trees that were taken, without links.
+    roots: Vec<PathBuf>,
     output: Output<W>,
     assembler: Assembler,
     flushed: Instant,
@@ -284,6 +289,10 @@ impl<W: Write> Session<'_, W> {
 
     fn end(mut self, end: End) -> Result<Recorded, RecordError> {
         let now = clock();
+        // What still runs may change them at any time.
+        if self.assembler.alive == 0 && !self.roots.is_empty() {
+            self.output.look_after(&self.roots);
+        }
         self.assembler.finish(now, &mut self.output);
         let at = self.assembler.time(now);
         if end.lost.records > 0 {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -50,6 +51,8 @@ struct Node {
     target: Option<PathBuf>,
     /// Numbers of nodes.
     children: BTreeMap<OsString, usize>,
+    /// Whether its children are all that there was before the program: it was walked, or it was absent.
+    is_whole: bool,
 }
 
 const ROOT: usize = 0;
@@ -75,26 +78,36 @@ impl Snapshot {
         let root = fs::canonicalize(root)?;
         let (_, node) = self.follow(&root, give);
         let device = look(&root)?.device();
-        let mut folders = vec![(root, node)];
-        while let Some((folder, node)) = folders.pop() {
-            match self.children(&folder) {
-                Ok(children) => {
-                    for child in children {
-                        let below = self.take(node, &child, give);
-                        let is_folder = |look: &FileStat| look.kind() == FileKind::Directory && look.device() == device;
-                        if look(&child).is_ok_and(|look| is_folder(&look)) {
-                            folders.push((child, below));
-                        }
-                    }
-                }
-                Err(error) => self.unreadable.push((folder, error)),
-            }
-        }
+        self.walk_below(&root, &root, node, device, give);
         Ok(())
     }
 
-    fn children(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
+    /// Takes what lies in a directory, which `reach` leads to: its own path may be longer than the kernel takes.
+    fn walk_below(
+        &mut self,
+        path: &Path,
+        reach: &Path,
+        node: usize,
+        device: u64,
+        give: &mut impl FnMut(&PathBytes, &Entry),
+    ) {
+        let opened = rustix::fs::open(reach, DIRECTORY, Mode::empty()).map_err(io::Error::from);
+        let listed = opened.and_then(|dir| Ok((names_in(&dir)?, dir)));
+        let (names, dir) = match listed {
+            Ok(listed) => listed,
+            Err(error) => return self.unreadable.push((path.to_path_buf(), error)),
+        };
+        let reach = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+        for name in names {
+            let name = OsStr::from_bytes(name.as_bytes());
+            let (path, reach) = (path.join(name), reach.join(name));
+            let below = self.take(node, &path, &reach, give);
+            let is_folder = |look: &FileStat| look.kind() == FileKind::Directory && look.device() == device;
+            if look(&reach).is_ok_and(|look| is_folder(&look)) {
+                self.walk_below(&path, &reach, below, device, give);
+            }
+        }
+        self.nodes[node].is_whole = true;
     }
 
     /// Takes all that lies on an absolute path, as far as it is there and was not looked at.
@@ -122,7 +135,7 @@ impl Snapshot {
                 continue;
             }
             at.push(component);
-            let below = self.take(node, &at, give);
+            let below = self.take(node, &at, &at, give);
             let Some(target) = &self.nodes[below].target else {
                 above.push(node);
                 node = below;
@@ -142,23 +155,25 @@ impl Snapshot {
         (at, node)
     }
 
-    /// Takes one path below a node; its own node.
-    fn take(&mut self, above: usize, path: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> usize {
+    /// Takes one path below a node, to which `reach` leads too; its own node. What is in a directory of which all is
+    /// known came later: by its birth alone, a file that was moved there would count as one from before.
+    fn take(&mut self, above: usize, path: &Path, reach: &Path, give: &mut impl FnMut(&PathBytes, &Entry)) -> usize {
         let name = path.file_name().expect("a path that ends with a name");
         if let Some(node) = self.nodes[above].children.get(name) {
             return *node;
         }
-        let mut target = None;
-        match look(path) {
+        let is_new = self.nodes[above].is_whole;
+        let seen = look(reach);
+        let is_link = seen.as_ref().is_ok_and(|look| look.kind() == FileKind::Symlink);
+        let target = if is_link { fs::read_link(reach).ok() } else { None };
+        match seen {
+            _ if is_new => {}
             Ok(look) if look.born().is_some_and(|born| born >= self.started) => {}
             Ok(look) => {
-                if look.kind() == FileKind::Symlink {
-                    target = fs::read_link(path).ok();
-                }
                 if look.kind() == FileKind::Regular && look.modified() >= self.started {
                     self.changed += 1;
                 }
-                let entry = self.entry(path, &look, target.as_deref());
+                let entry = self.entry(reach, &look, target.as_deref());
                 give(&PathBytes::from(path.as_os_str().as_bytes()), &entry);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound || error.kind() == io::ErrorKind::NotADirectory => {}
@@ -166,11 +181,17 @@ impl Snapshot {
         }
         let node = self.nodes.len();
         self.nodes[above].children.insert(name.to_os_string(), node);
-        self.nodes.push(Node { target, children: BTreeMap::new() });
+        self.nodes.push(Node { target, children: BTreeMap::new(), is_whole: is_new });
         node
     }
 
     fn entry(&mut self, path: &Path, look: &FileStat, target: Option<&Path>) -> Entry {
+        let holes = look.may_have_holes().then(|| holes(path, look.0.stx_size)).flatten().unwrap_or(0);
+        Entry { modified: look.modified(), xattrs: xattrs(path), holes, ..self.plain_entry(look, target) }
+    }
+
+    /// Type, permissions and names of a file.
+    fn plain_entry(&mut self, look: &FileStat, target: Option<&Path>) -> Entry {
         let kind = match look.kind() {
             FileKind::Directory => EntryKind::Directory,
             FileKind::Symlink => {
@@ -188,8 +209,7 @@ impl Snapshot {
             _ if look.0.stx_nlink < 2 => 0,
             _ => *self.groups.entry((look.device(), look.0.stx_ino)).or_insert(next),
         };
-        let holes = look.may_have_holes().then(|| holes(path, look.0.stx_size)).flatten().unwrap_or(0);
-        Entry { kind, mode: look.0.stx_mode & 0o7777, group, modified: look.modified(), xattrs: xattrs(path), holes }
+        Entry { mode: look.0.stx_mode & 0o7777, group, ..Entry::plain(kind) }
     }
 }
 
@@ -209,8 +229,12 @@ fn components(path: &Path) -> Vec<OsString> {
 struct FileStat(Statx);
 
 fn look(path: &Path) -> io::Result<FileStat> {
+    look_in(CWD, path)
+}
+
+fn look_in<P: rustix::path::Arg>(dir: impl AsFd, path: P) -> io::Result<FileStat> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    Ok(FileStat(statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
+    Ok(FileStat(statx(dir, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, mask)?))
 }
 
 impl FileStat {
@@ -289,5 +313,9 @@ fn xattrs(path: &Path) -> Vec<Xattr> {
     found
 }
 
+mod after;
 #[cfg(test)]
 mod tests;
+
+pub use after::final_tree;
+use after::{DIRECTORY, names_in};

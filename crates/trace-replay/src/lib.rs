@@ -8,7 +8,7 @@
 //! (the initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`]
 //! (one thread),
 //! [`kernel`] (the one target so far), [`replay`] (all together), `watchdog`. At the end [`check`] (what counts as otherwise),
-//! [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`mod@predict`] (runs whose time is a prediction), [`audit`] (what
+//! `settled` (how the tree differs), [`outcome`] and [`report`], [`run`] (whole runs, repeated), [`mod@predict`] (runs whose time is a prediction), [`audit`] (what
 //! tests look for afterwards).
 
 #![deny(unsafe_code)]
@@ -30,6 +30,7 @@ pub mod root;
 pub mod run;
 pub mod rundir;
 pub mod script;
+mod settled;
 mod special;
 mod tally;
 pub mod target;

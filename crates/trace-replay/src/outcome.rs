@@ -12,7 +12,9 @@ use crate::player::{Deviation, Played, Stamp};
 use crate::replay::Finished;
 use crate::report::behaviour::Behaviour;
 use crate::report::measure::{self, Span};
-use crate::report::{Adapted, How, Initialised, LISTED_MAX, Mismatch, Mismatches, Report, Target, ThreadTime, VERSION};
+use crate::report::{
+    Adapted, How, Initialised, LISTED_MAX, Mismatch, Mismatches, Report, Target, ThreadTime, TreeDifferences, VERSION,
+};
 use crate::script::Script;
 
 /// Longest call in a report, in characters.
@@ -28,6 +30,8 @@ pub struct Heading {
     pub init: Option<Initialised>,
     /// The choices of the target.
     pub options: KernelOptions,
+    /// How the tree differs from the one that the program left.
+    pub tree_differences: TreeDifferences,
 }
 
 /// The report of a finished replay.
@@ -63,6 +67,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         traced_outstanding_mean: measure::outstanding_mean(traced_busy_ns, traced_ns),
         outstanding: measure::outstanding(&from_start, elapsed_ns),
         mismatches: mismatches(script, &finished.played),
+        tree_differences: heading.tree_differences.clone(),
         adapted,
         stopped: finished.stuck.as_ref().map(ToString::to_string),
         resident_bytes: resident_bytes(),

@@ -14,7 +14,7 @@ use crate::report::Adapted;
 use crate::xattrs;
 
 /// Set-user-id and set-group-id.
-const SET_ID: u16 = 0o6000;
+pub(crate) const SET_ID: u16 = 0o6000;
 
 /// What reports call calls that lost bits.
 pub(crate) const MODES: &str = "set-user-id and set-group-id bits were left out (--keep-modes sets them)";

@@ -70,6 +70,9 @@ pub struct Report {
     pub outstanding: Vec<u32>,
     /// What came out otherwise.
     pub mismatches: Mismatches,
+    /// How the tree differs from the one that the program left. Not compared in reports of before it was told.
+    #[serde(default)]
+    pub tree_differences: TreeDifferences,
     /// What was done otherwise than traced, or tolerated, and how often.
     pub adapted: Vec<Adapted>,
     /// What ended the replay early, if anything did.
@@ -206,6 +209,48 @@ pub struct Mismatch {
     /// The traced result.
     pub expected: String,
     /// The result now.
+    pub actual: String,
+}
+
+/// What of the tree after the replay is not as the program left it: names, types, sizes, permissions and links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeDifferences {
+    /// All.
+    pub count: u64,
+    /// Names that were compared.
+    pub compared: u64,
+    /// The first [`LISTED_MAX`] in the order of paths.
+    pub listed: Vec<TreeDifference>,
+    /// Why nothing was compared.
+    pub not_compared: Option<String>,
+}
+
+impl TreeDifferences {
+    /// Nothing was compared, and why.
+    pub fn none(why: &str) -> TreeDifferences {
+        TreeDifferences { count: 0, compared: 0, listed: Vec::new(), not_compared: Some(why.to_string()) }
+    }
+
+    /// Share of the compared names that differ.
+    pub fn share(&self) -> f64 {
+        self.count as f64 / self.compared.max(1) as f64
+    }
+}
+
+impl Default for TreeDifferences {
+    fn default() -> TreeDifferences {
+        TreeDifferences::none("the report does not tell")
+    }
+}
+
+/// One name that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeDifference {
+    /// The path in the trace.
+    pub path: String,
+    /// What the program left there.
+    pub expected: String,
+    /// What is there now.
     pub actual: String,
 }
 

@@ -14,9 +14,10 @@ use crate::init::{InitError, InitMode, InitOptions, OverlayError, Progress, chec
 use crate::kernel::KernelOptions;
 use crate::outcome::{Heading, report};
 use crate::replay::{Finished, ReplayError, ReplayOptions, replay};
-use crate::report::{Initialised, Report};
+use crate::report::{Initialised, Report, TreeDifferences};
 use crate::root::Root;
 use crate::script::{Script, Speed};
+use crate::settled::differences;
 
 /// A trace to be replayed.
 #[derive(Clone)]
@@ -93,9 +94,10 @@ pub fn run(
         let (root, mut done) = initialise(dir, &snapshot, InitOptions { mode, ..options.init }, progress)?;
         done.notes.extend(notes.iter().cloned());
         let root = Arc::new(root);
-        let finished = reactor.block_on(play_all(reactor.rt(), parts.clone(), root, options.replay));
+        let finished = reactor.block_on(play_all(reactor.rt(), parts.clone(), root.clone(), options.replay));
         for ((part, finished), reports) in parts.iter().zip(finished?).zip(&mut reports) {
-            reports.push(part.report(&finished, dir, &done, options.replay.kernel));
+            let tree = part.tree_differences(&finished, &root, parts.len(), options.replay.kernel);
+            reports.push(part.report(&finished, dir, &done, options.replay.kernel, tree));
         }
     }
     Ok(reports.into_iter().map(choose).collect())
@@ -143,12 +145,37 @@ impl ScriptedTrace {
         KernelOptions { platform: self.script.program().about().platform, ..kernel }
     }
 
-    fn report(&self, finished: &Finished, dir: &Path, done: &Initialised, kernel: KernelOptions) -> Report {
+    /// How the tree differs from that after the program; `traces` were replayed on it.
+    fn tree_differences(
+        &self,
+        finished: &Finished,
+        root: &Root,
+        traces: usize,
+        kernel: KernelOptions,
+    ) -> TreeDifferences {
+        match self.script.program().after() {
+            None => TreeDifferences::none("the recording does not tell the files after the program (--root)"),
+            Some(_) if traces > 1 => TreeDifferences::none("several traces were replayed on one tree"),
+            Some(_) if finished.stuck.is_some() => TreeDifferences::none("the replay was stopped"),
+            Some(after) => differences(root, after, kernel.keep_modes)
+                .unwrap_or_else(|error| TreeDifferences::none(&format!("the tree cannot be looked at: {error}"))),
+        }
+    }
+
+    fn report(
+        &self,
+        finished: &Finished,
+        dir: &Path,
+        done: &Initialised,
+        kernel: KernelOptions,
+        tree_differences: TreeDifferences,
+    ) -> Report {
         let heading = Heading {
             trace: self.name.clone(),
             dir: dir.display().to_string(),
             init: Some(done.clone()),
             options: self.options(kernel),
+            tree_differences,
         };
         report(finished, &heading)
     }
@@ -180,15 +207,17 @@ pub fn without_mask<T>(work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The report in the middle, with all elapsed times and the most mismatches.
+/// The report in the middle, with all elapsed times, the most mismatches and the most differences of the tree.
 pub(crate) fn choose(mut reports: Vec<Report>) -> Report {
     let repeats_ns: Vec<u64> = reports.iter().map(|report| report.elapsed_ns).collect();
     let worst = reports.iter().max_by_key(|report| report.mismatches.count).map(|report| report.mismatches.clone());
+    let tree = reports.iter().map(|report| &report.tree_differences).max_by_key(|tree| tree.count).cloned();
     let stopped = reports.iter().find_map(|report| report.stopped.clone());
     reports.sort_by_key(|report| report.elapsed_ns);
     let mut report = reports.swap_remove(reports.len() / 2);
     report.repeats_ns = repeats_ns;
     report.mismatches = worst.expect("there is at least one repetition");
+    report.tree_differences = tree.expect("there is at least one repetition");
     report.stopped = stopped;
     report.with_prediction()
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume [--times N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 6] = [
+static SOAKS: [Soak; 7] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -62,6 +62,12 @@ static SOAKS: [Soak; 6] = [
         test: "tests::collect::stress::nothing_is_lost_in_a_long_time",
         ..KILLS
     },
+    Soak {
+        word: "programs",
+        place: &["-p", "esker-lab", "--lib"],
+        test: "artc_programs_suite::tests::every_program_comes_out_as_recorded",
+        ..KILLS
+    },
 ];
 
 /// A key for the stacks that need one: what is soaked is no secret.
@@ -84,6 +90,8 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a
 /// hundred times in each round; some ten minutes.
+///
+/// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///
 /// `cargo xtask soak fuzz`: see [`fuzz::main`].
 pub fn main(args: &[String]) -> Result<bool, String> {

@@ -189,11 +189,17 @@ impl Replay {
 
     fn judge(&self, reports: &[Report], terminal: &mut Terminal) -> Result<(), Failure> {
         let allowed = self.max_failures / 100.0;
-        let bad = reports.iter().find(|report| report.failure_share() > allowed || report.stopped.is_some());
-        let Some(report) = bad else { return Ok(()) };
+        let is_bad = |report: &&Report| {
+            report.failure_share() > allowed || report.tree_differences.share() > allowed || report.stopped.is_some()
+        };
+        let Some(report) = reports.iter().find(is_bad) else { return Ok(()) };
+        let tree = &report.tree_differences;
         let (count, of) = (report.mismatches.count, report.mismatches.compared);
         let why = match &report.stopped {
             Some(why) => format!("the replay was stopped, so its time predicts nothing: {why}"),
+            None if report.failure_share() <= allowed => {
+                format!("{} of {} names in the tree are not as the program left them", tree.count, tree.compared)
+            }
             None => format!(
                 "{count} of {of} calls came out otherwise than traced: its time predicts nothing, because a call that fails \
                  returns at once"

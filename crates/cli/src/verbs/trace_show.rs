@@ -104,6 +104,10 @@ fn summary(trace: &Trace) -> String {
         ("actions", trace.actions.len().to_string()),
         ("elapsed", span_text(Nanos(span.0))),
         ("files before", trace.snapshot.entries.len().to_string()),
+        (
+            "files after",
+            trace.after.as_ref().map_or("unknown".to_string(), |after| after.tree.entries.len().to_string()),
+        ),
         ("open before", trace.inherited.len().to_string()),
     ];
     let rows = rows.iter().map(|(name, value)| format!("{name:<14} {value}"));

@@ -74,7 +74,7 @@ impl FileSystem {
     }
 
     /// What makes it, before the name of the device; `inodes` is their number where a file system has a fixed one.
-    fn make(self, inodes: &str) -> Vec<&str> {
+    pub(crate) fn make(self, inodes: &str) -> Vec<&str> {
         const EXT: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         // Fewer inodes than usual, which the kernel does not initialise later in the background, are soon written.
         match self {

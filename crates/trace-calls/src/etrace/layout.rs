@@ -4,8 +4,8 @@ use esker_base::codec::Reader;
 
 use crate::words::choices;
 
-/// The version that is written. Version 1 has no page faults, and is read too.
-pub const VERSION: u16 = 2;
+/// The version that is written. Version 1 has no page faults, version 2 no files after the trace; both are read too.
+pub const VERSION: u16 = 3;
 /// Bytes of the header.
 pub const HEADER: usize = HEADER_LEN as usize;
 const HEADER_LEN: u16 = 32;
@@ -39,6 +39,10 @@ choices! {
         Warnings = 7 "warnings",
         /// The end: how many actions there are.
         End = 8 "end",
+        /// Where files after the trace were looked at.
+        Scope = 9 "scope",
+        /// Files after the trace.
+        After = 10 "after",
     }
 }
 

@@ -249,6 +249,15 @@ impl Parts {
             }
             BlockKind::Warnings => self.trace.warnings.add_tally(Field::get(from)?, Field::get(from)?),
             BlockKind::End => self.end = Some(from.unsigned()?),
+            BlockKind::Scope => {
+                let (path, is_root) = (Field::get(from)?, Field::get(from)?);
+                let after = self.trace.after.get_or_insert_default();
+                if is_root { &mut after.roots } else { &mut after.without }.push(path);
+            }
+            BlockKind::After => {
+                let after = self.trace.after.get_or_insert_default();
+                after.tree.entries.insert(Field::get(from)?, Field::get(from)?);
+            }
         }
         Ok(())
     }
@@ -261,6 +270,10 @@ impl Parts {
             self.trace.warnings.add(WarningKind::CutTail, at, text);
         } else if let Some(lost) = self.end.and_then(|end| end.checked_sub(actions)).filter(|lost| *lost > 0) {
             self.trace.warnings.add_many(WarningKind::Damaged, lost, at, format!("{lost} actions are missing"));
+        }
+        // A part of the files would say that others were gone.
+        if self.end.is_none() || self.trace.warnings.count(WarningKind::Damaged) > 0 {
+            self.trace.after = None;
         }
         self.trace.processes = whole(self.processes, |id| id.0, "processes")?;
         self.trace.threads = whole(self.threads, |id| id.0, "threads")?;

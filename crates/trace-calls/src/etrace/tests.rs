@@ -66,7 +66,7 @@ fn what_was_written_is_read() {
 fn header_and_block_head_keep_their_layout() {
     let bytes = written(&Trace::new(Platform::Mac, "ibench"));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a02002000010000000200000000000000000000".to_owned() + "00");
+    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a03002000010000000200000000000000000000".to_owned() + "00");
     // One name of six bytes, and one item, the number of that name.
     assert_eq!(hex(&bytes[HEADER..HEADER + 24]), "894554420d0a1a0a0100000001000000090000000900".to_owned() + "0000");
     assert_eq!(hex(&bytes[HEADER + BLOCK_HEAD..HEADER + BLOCK_HEAD + 9]), "010669".to_owned() + "62656e636800");
@@ -94,6 +94,46 @@ fn with_faults() -> Trace {
     trace.actions.insert(3, Action { thread, enter, leave, call, outcome: Outcome::Done(0) });
     trace.warnings.add(WarningKind::MappedReads, 9, "descriptor 3");
     trace
+}
+
+#[test]
+fn the_recording_of_version_3_stays_readable() {
+    let golden = include_bytes!("../../fixtures/golden-v3.etrace");
+    assert_eq!(reread(golden), with_final_tree());
+}
+
+/// The same, and what came with version 3.
+fn with_final_tree() -> Trace {
+    let mut trace = with_faults();
+    let paths = |paths: &[&str]| paths.iter().map(|path| PathBytes::from(*path)).collect();
+    let mut after = FinalTree { roots: paths(&["/home"]), without: paths(&["/home/mnt"]), ..FinalTree::default() };
+    let file = Entry { group: 1, ..Entry::plain(EntryKind::File { size: 6000 }) };
+    for (path, entry) in [("/home", Entry::plain(EntryKind::Directory)), ("/home/a", file.clone()), ("/home/b", file)] {
+        after.tree.entries.insert(PathBytes::from(path), entry);
+    }
+    trace.after = Some(after);
+    trace
+}
+
+#[test]
+fn files_after_the_trace_are_read_whole_or_not_at_all() {
+    let trace = with_final_tree();
+    let bytes = written(&trace);
+    assert_eq!(reread(&bytes), trace);
+    let without = written(&Trace { after: None, ..trace.clone() }).len();
+    assert!(bytes.len() > without);
+    for cut in HEADER..bytes.len() {
+        assert_eq!(reread_cut(&bytes[..cut]), None, "cut at {cut}");
+    }
+    // The head of the block of entries.
+    let head = bytes.windows(9).rposition(|head| head[..8] == MARK && head[8] == BlockKind::After.code());
+    let mut damaged = bytes.clone();
+    damaged[head.expect("a block of entries") + 20] ^= 1;
+    assert_eq!(reread_cut(&damaged), None);
+}
+
+fn reread_cut(bytes: &[u8]) -> Option<FinalTree> {
+    read(bytes, Limits::GENEROUS).ok().and_then(|trace| trace.after)
 }
 
 #[test]
@@ -170,11 +210,11 @@ fn lost_threads_are_refused() {
 #[test]
 fn a_newer_version_is_refused() {
     let mut bytes = written(&sample());
-    bytes[8] = 3;
+    bytes[8] = 4;
     let sum = crc32fast::hash(&bytes[..28]).to_le_bytes();
     bytes[28..32].copy_from_slice(&sum);
-    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 3");
-    assert!(matches!(error, EtraceError::Newer { version: 3, .. }), "{error}");
+    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 4");
+    assert!(matches!(error, EtraceError::Newer { version: 4, .. }), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::layout::{BlockHead, BlockKind, header};
 use crate::action::{Action, ProcessId, ThreadId};
+use crate::final_tree::FinalTree;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::Entry;
 use crate::trace::{Inherited, Platform, Process, Thread, Trace};
@@ -104,6 +105,30 @@ impl<W: Write> Writer<W> {
     pub fn entry(&mut self, path: &PathBytes, entry: &Entry) -> io::Result<()> {
         self.others[1].add(|to| (path.put(to), entry.put(to)).1);
         self.write_full()
+    }
+
+    /// The files after the trace.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn after(&mut self, after: &FinalTree) -> io::Result<()> {
+        let mut scope = Open::new(BlockKind::Scope);
+        let roots = after.roots.iter().map(|path| (path, true));
+        for (path, is_root) in roots.chain(after.without.iter().map(|path| (path, false))) {
+            scope.add(|to| (path.put(to), is_root.put(to)).1);
+            self.write_one_full(&mut scope)?;
+        }
+        write_block(&mut self.out, &mut scope)?;
+        let mut entries = Open::new(BlockKind::After);
+        for (path, entry) in &after.tree.entries {
+            entries.add(|to| (path.put(to), entry.put(to)).1);
+            self.write_one_full(&mut entries)?;
+        }
+        write_block(&mut self.out, &mut entries)
+    }
+
+    fn write_one_full(&mut self, open: &mut Open) -> io::Result<()> {
+        if open.is_full() { write_block(&mut self.out, open) } else { Ok(()) }
     }
 
     /// An action. They need not come in the order of their beginnings: readers sort them.
@@ -222,6 +247,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<W> {
     trace.inherited.iter().try_for_each(|inherited| writer.inherited(inherited))?;
     trace.snapshot.entries.iter().try_for_each(|(path, entry)| writer.entry(path, entry))?;
     trace.actions.iter().try_for_each(|action| writer.action(action))?;
+    trace.after.iter().try_for_each(|after| writer.after(after))?;
     writer.warnings(&trace.warnings)?;
     writer.finish()
 }

@@ -3,8 +3,10 @@
 /// The first eight bytes.
 pub(super) const MAGIC: [u8; 8] = *b"ESKERCTR";
 /// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which
-/// actions only look; both are read.
-pub(super) const VERSION: u16 = 3;
+/// actions only look, version 3 has no files after the trace; all are read.
+pub(super) const VERSION: u16 = 4;
+/// The first version with all sections; those before have no [`Section::After`].
+pub(super) const VERSION_OF_AFTER: u16 = 4;
 /// Bytes before the table of sections: magic, version, features, number of sections.
 pub(super) const PREFIX: usize = 16;
 /// Bytes of a section's row: number, CRC-32, offset, length.
@@ -32,11 +34,12 @@ pub(super) enum Section {
     Actions = 8,
     Steps = 9,
     Touches = 10,
+    After = 11,
 }
 
 impl Section {
     /// In the order of the file.
-    pub(super) const ALL: [Section; 10] = [
+    pub(super) const ALL: [Section; 11] = [
         Section::Names,
         Section::About,
         Section::Players,
@@ -47,6 +50,7 @@ impl Section {
         Section::Actions,
         Section::Steps,
         Section::Touches,
+        Section::After,
     ];
 
     /// Its name in messages and in the format's page.
@@ -62,6 +66,7 @@ impl Section {
             Section::Actions => "actions",
             Section::Steps => "steps",
             Section::Touches => "touches",
+            Section::After => "after",
         }
     }
 }

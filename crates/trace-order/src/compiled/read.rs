@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 use esker_base::codec::{Reader, Short};
+use esker_trace_calls::FinalTree;
 use esker_trace_calls::action::ProcessId;
 use esker_trace_calls::name::{PathBytes, Word};
 use esker_trace_calls::snapshot::Snapshot;
@@ -14,7 +15,7 @@ use crate::model::resource::{Resource, ResourceKind};
 use crate::rules::{Instant, Looks, Outline};
 
 use super::about::{Losses, RepairKind, RepairTally};
-use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, WAITS};
+use super::layout::{ACTION, BEGINS, LOOKS_SHIFT, MAGIC, PREFIX, ROW, Section, VERSION, VERSION_OF_AFTER, WAITS};
 use super::{About, Opened, Player, Program, Slot, Step};
 
 /// Longest name in bytes.
@@ -93,7 +94,8 @@ impl Program {
     /// # Errors
     /// Says what is wrong, and where.
     pub fn decode(bytes: &[u8]) -> Result<Program, CompiledError> {
-        let [names, about, players, snapshot, slots, opened, resources, actions, steps, touches] = sections(bytes)?;
+        let [names, about, players, snapshot, slots, opened, resources, actions, steps, touches, after] =
+            sections(bytes)?;
         let names = read_names(names)?;
         let table = &names[..];
         let mut program = Program {
@@ -102,6 +104,7 @@ impl Program {
             snapshot: parse(Section::Snapshot, snapshot, table, get_snapshot)?,
             slots: parse(Section::Slots, slots, table, |from| get_all(from, get_slot))?,
             opened: parse(Section::Opened, opened, table, |from| get_all(from, get_opened))?,
+            after: parse(Section::After, after, table, get_after)?,
             ..Program::default()
         };
         let resources = parse(Section::Resources, resources, table, get_resources)?;
@@ -171,16 +174,17 @@ fn sections(bytes: &[u8]) -> Result<[&[u8]; Section::ALL.len()], CompiledError> 
     if found != MAGIC {
         return Err(CompiledError::OtherFormat { found });
     }
-    match from.le_u16().map_err(short)? {
-        1..=VERSION => (),
+    let sections = match from.le_u16().map_err(short)? {
+        VERSION_OF_AFTER..=VERSION => Section::ALL.len(),
+        1..VERSION_OF_AFTER => Section::ALL.len() - 1,
         found => return Err(CompiledError::Version { found }),
-    }
+    };
     let features = from.le_u16().map_err(short)?;
     let count = from.le_u32().map_err(short)?;
-    if count as usize != Section::ALL.len() {
+    if count as usize != sections {
         return Err(CompiledError::Header { what: "the number of sections" });
     }
-    let covered = PREFIX + Section::ALL.len() * ROW;
+    let covered = PREFIX + sections * ROW;
     let table = from.take(covered - PREFIX).map_err(short)?;
     if from.le_u32().map_err(short)? != crc32fast::hash(&bytes[..covered]) {
         return Err(CompiledError::Header { what: "its checksum" });
@@ -313,6 +317,15 @@ fn get_snapshot(from: &mut Decoder<'_>) -> Result<Snapshot, Malformed> {
         snapshot.entries.insert(path, Field::get(from)?);
     }
     Ok(snapshot)
+}
+
+/// Nothing if there are no bytes.
+fn get_after(from: &mut Decoder<'_>) -> Result<Option<FinalTree>, Malformed> {
+    if from.is_done() {
+        return Ok(None);
+    }
+    let (roots, without) = (get_all(from, Field::get)?, get_all(from, Field::get)?);
+    Ok(Some(FinalTree { roots, without, tree: get_snapshot(from)? }))
 }
 
 fn get_resources(from: &mut Decoder<'_>) -> Result<Vec<Resource>, Malformed> {

@@ -3,6 +3,7 @@
 use esker_trace_calls::call::At;
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_calls::wire::{Field, Part};
+use esker_trace_calls::{Entry, EntryKind, Trace};
 
 use super::*;
 use crate::compiled::inspect::{dot, modes, timeline};
@@ -10,7 +11,8 @@ use crate::model::compile;
 use crate::rules::Rules;
 
 fn program() -> Program {
-    compile(apple_desktop(Shape::tiny(3)), &mut |_| {}).expect("made traces are sound")
+    let trace = Trace { after: Some(after()), ..apple_desktop(Shape::tiny(3)) };
+    compile(trace, &mut |_| {}).expect("made traces are sound")
 }
 
 #[test]
@@ -20,6 +22,7 @@ fn a_program_comes_back_whole() {
     assert_eq!(again.about, program.about);
     assert_eq!(again.players, program.players);
     assert_eq!(again.snapshot, program.snapshot);
+    assert_eq!(again.after, program.after);
     assert_eq!((&again.slots, &again.opened), (&program.slots, &program.opened));
     assert!(again.outline == program.outline);
     assert_eq!(again.actions, program.actions);
@@ -94,12 +97,12 @@ fn damage_is_refused_by_its_name() {
     };
     assert_eq!(refused(&bytes[..5]), "5 bytes are too few for a compiled trace");
     assert!(changed(0, b'X').starts_with("not a compiled trace: it begins with \"XSKERCTR\""));
-    assert!(changed(8, 9).starts_with("a compiled trace of version 9; this program reads versions 1 to 3:"));
+    assert!(changed(8, 9).starts_with("a compiled trace of version 9; this program reads versions 1 to 4:"));
     assert!(changed(20, 0xff).starts_with("the header is damaged (its checksum)"));
     let last = bytes.len() - 1;
-    assert!(changed(last, !bytes[last]).starts_with("section touches is damaged: its CRC-32 is "));
+    assert!(changed(last, !bytes[last]).starts_with("section after is damaged: its CRC-32 is "));
     let cut = refused(&bytes[..last]);
-    assert!(cut.starts_with(&format!("truncated: section touches ends at byte {}, the file has {last}", last + 1)));
+    assert!(cut.starts_with(&format!("truncated: section after ends at byte {}, the file has {last}", last + 1)));
 }
 
 /// The rows of the format's page.
@@ -108,33 +111,43 @@ fn the_layout_is_the_documented_one() {
     let bytes = program().encode();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     assert_eq!(&bytes[..8], b"ESKERCTR");
-    assert_eq!((bytes[8], bytes[9], bytes[10], bytes[11]), (3, 0, 0, 0));
-    assert_eq!(number(12), 10);
-    let ids: Vec<u32> = (0..10).map(|row| number(16 + 24 * row)).collect();
-    assert_eq!(ids, (1..=10).collect::<Vec<u32>>());
+    assert_eq!((bytes[8], bytes[9], bytes[10], bytes[11]), (4, 0, 0, 0));
+    assert_eq!(number(12), 11);
+    let ids: Vec<u32> = (0..11).map(|row| number(16 + 24 * row)).collect();
+    assert_eq!(ids, (1..=11).collect::<Vec<u32>>());
     // The first section begins behind the table's checksum.
-    assert_eq!(number(16 + 8), 16 + 240 + 4);
+    assert_eq!(number(16 + 8), 16 + 264 + 4);
     let names: Vec<&str> = layout::Section::ALL.iter().map(|section| section.name()).collect();
-    let documented = "names about players snapshot slots opened resources actions steps touches";
+    let documented = "names about players snapshot slots opened resources actions steps touches after";
     assert_eq!(names.join(" "), documented);
 }
 
 /// A file that a former version wrote: the same trace gives the same bytes, and they are read.
 #[test]
 fn the_golden_image_is_read_and_written() {
-    let golden = include_bytes!("../../fixtures/golden-v3.ectr");
-    let trace = apple_desktop(Shape { seed: 1, threads: 2, scripts: 1 });
+    let golden = include_bytes!("../../fixtures/golden-v4.ectr");
+    let trace = Trace { after: Some(after()), ..apple_desktop(Shape { seed: 1, threads: 2, scripts: 1 }) };
     let program = compile(trace, &mut |_| {}).expect("made traces are sound");
     assert!(program.encode() == golden, "what is written has changed: raise the version, and make a new image");
     let first = include_bytes!("../../fixtures/golden-v1.ectr");
     let second = include_bytes!("../../fixtures/golden-v2.ectr");
+    let third = include_bytes!("../../fixtures/golden-v3.ectr");
     let looking = |program: &Program| program.outline.instants().iter().filter(|one| !one.looks.is_empty()).count();
-    for image in [&first[..], second, golden] {
+    for image in [&first[..], second, third, golden] {
         let decoded = Program::decode(image).expect("it is sound");
         assert_eq!(decoded.len(), program.len());
         // Of former versions it is unknown which actions only looked: each may have changed something.
-        assert_eq!(looking(&decoded) > 0, image == golden);
+        assert_eq!(looking(&decoded) > 0, image == golden || image == third);
+        assert_eq!(decoded.after().cloned(), (image == golden).then(after));
     }
+}
+
+/// Files after a trace.
+fn after() -> FinalTree {
+    let path = |path: &str| PathBytes::from(path);
+    let entries = [(path("/home"), EntryKind::Directory), (path("/home/new"), EntryKind::File { size: 5 })];
+    let tree = Snapshot { entries: entries.map(|(path, kind)| (path, Entry::plain(kind))).into() };
+    FinalTree { roots: vec![path("/home")], without: vec![path("/home/mnt")], tree }
 }
 
 #[test]

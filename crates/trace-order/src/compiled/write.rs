@@ -4,6 +4,7 @@
 
 use esker_trace_calls::trace::Platform;
 use esker_trace_calls::wire::{Encoder, Field, NameTable, put_varint};
+use esker_trace_calls::{FinalTree, Snapshot};
 
 use crate::rules::Instant;
 
@@ -24,13 +25,7 @@ impl Program {
         };
         let about = coded(&mut |to| put_about(&self.about, to));
         let players = coded(&mut |to| put_all(&self.players, put_player, to));
-        let snapshot = coded(&mut |to| {
-            to.unsigned(self.snapshot.entries.len() as u64);
-            for (path, entry) in &self.snapshot.entries {
-                path.put(to);
-                entry.put(to);
-            }
-        });
+        let snapshot = coded(&mut |to| put_snapshot(&self.snapshot, to));
         let slots = coded(&mut |to| put_all(&self.slots, put_slot, to));
         let opened = coded(&mut |to| put_all(&self.opened, put_opened, to));
         let mut ends = Vec::with_capacity(self.len());
@@ -40,9 +35,10 @@ impl Program {
                 ends.push(u32::try_from(to.at()).expect("calls of less than 4 GiB"));
             }
         });
+        let after = coded(&mut |to| self.after.iter().for_each(|after| put_after(after, to)));
         let (actions, touches) = self.actions_and_touches(&ends);
         let resources = self.resources();
-        let bodies: [(Section, &[u8]); 10] = [
+        let bodies: [(Section, &[u8]); 11] = [
             (Section::Names, &encode_names(&names)),
             (Section::About, &about),
             (Section::Players, &players),
@@ -53,6 +49,7 @@ impl Program {
             (Section::Actions, &actions),
             (Section::Steps, &steps),
             (Section::Touches, &touches),
+            (Section::After, &after),
         ];
         assemble(&bodies)
     }
@@ -148,6 +145,20 @@ fn put_about(about: &About, to: &mut Encoder<'_>) {
     if !about.lost.is_nothing() {
         [about.lost.events, about.lost.records, about.lost.ends].into_iter().for_each(|count| to.unsigned(count));
     }
+}
+
+fn put_snapshot(snapshot: &Snapshot, to: &mut Encoder<'_>) {
+    to.unsigned(snapshot.entries.len() as u64);
+    for (path, entry) in &snapshot.entries {
+        path.put(to);
+        entry.put(to);
+    }
+}
+
+fn put_after(after: &FinalTree, to: &mut Encoder<'_>) {
+    put_all(&after.roots, Field::put, to);
+    put_all(&after.without, Field::put, to);
+    put_snapshot(&after.tree, to);
 }
 
 fn put_player(player: &Player, to: &mut Encoder<'_>) {

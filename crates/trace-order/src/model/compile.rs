@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use esker_trace_calls::action::{Action, Outcome, ProcessId, ThreadId};
 use esker_trace_calls::call::Call;
 use esker_trace_calls::errno::Errno;
+use esker_trace_calls::final_tree::FinalTree;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::trace::{Inherited, Process, Trace};
@@ -87,6 +88,7 @@ pub(super) struct Compiler {
     pub players: Vec<Player>,
     pub about: About,
     pub snapshot: Snapshot,
+    pub after: Option<FinalTree>,
     /// Paths of the entries that only the trace implied.
     pub implied: Vec<PathBytes>,
     pub opened: Vec<Opened>,
@@ -124,6 +126,7 @@ impl Compiler {
             players: Vec::new(),
             about,
             snapshot: trace.snapshot.clone(),
+            after: trace.after.clone(),
             implied: Vec::new(),
             opened: Vec::new(),
             names: NameTable::new(),

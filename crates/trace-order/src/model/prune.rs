@@ -41,6 +41,7 @@ pub(super) fn finish(mut compiler: Compiler) -> Program {
         about: compiler.about,
         players: compiler.players,
         snapshot: compiler.snapshot,
+        after: compiler.after,
         slots: compiler.world.slots,
         opened: compiler.opened,
         outline,

@@ -105,3 +105,33 @@ fn holes_of_a_file_are_counted() {
     assert!((7 << 20..8 << 20).contains(&holes), "{holes}");
     assert_eq!(entries["/full"].holes, 0);
 }
+
+#[test]
+fn a_file_that_was_moved_into_a_tree_was_not_there_before() {
+    let folder = tree();
+    let entries = taken(folder.path(), |snapshot, give| {
+        snapshot.walk(folder.path(), &mut |path, entry| give(path, entry)).expect("it is there");
+        fs::rename(folder.path().join("again"), folder.path().join("d/moved")).expect("moved");
+        fs::rename(folder.path().join("d/e"), folder.path().join("new")).expect("moved");
+        for name in ["d/moved", "new/file"] {
+            snapshot.touch(folder.path().join(name).as_os_str().as_bytes(), &mut |path, entry| give(path, entry));
+        }
+    });
+    assert!(entries.contains_key("/again") && entries.contains_key("/d/e/file"));
+    assert!(["/d/moved", "/new", "/new/file"].iter().all(|name| !entries.contains_key(*name)), "{entries:?}");
+}
+
+#[test]
+fn a_tree_beyond_the_longest_path_is_taken() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let name = "n".repeat(200);
+    let mut dir = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).expect("opened");
+    for _ in 0..30 {
+        rustix::fs::mkdirat(&dir, &*name, Mode::RWXU).expect("made");
+        dir = rustix::fs::openat(&dir, &*name, DIRECTORY, Mode::empty()).expect("opened");
+    }
+    let mut snapshot = Snapshot::new(i64::MAX);
+    let mut taken = 0;
+    snapshot.walk(folder.path(), &mut |path, _| taken += u32::from(path.len() > 4096)).expect("it is there");
+    assert!(taken > 5 && snapshot.unreadable.is_empty(), "{taken} long paths");
+}

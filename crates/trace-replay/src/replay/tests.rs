@@ -17,7 +17,7 @@ use super::*;
 use crate::init::initialise;
 use crate::kernel::{ExchangeBy, FsyncMeans};
 use crate::outcome::{Heading, report};
-use crate::report::Report;
+use crate::report::{Report, TreeDifferences};
 use crate::script::Speed;
 use crate::testing::FULL_INIT;
 
@@ -104,7 +104,13 @@ fn play_after(
     let script = Arc::new(Script::new(program.clone(), order, speed));
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let finished = reactor.block_on(replay(reactor.rt(), script, Arc::new(root), options)).unwrap();
-    let heading = Heading { trace: "test".into(), dir: "run".into(), init: None, options: options.kernel };
+    let heading = Heading {
+        trace: "test".into(),
+        dir: "run".into(),
+        init: None,
+        options: options.kernel,
+        tree_differences: TreeDifferences::default(),
+    };
     let report = report(&finished, &heading);
     (finished, report)
 }

@@ -21,6 +21,7 @@ pub fn page(report: &Report, mark: &str) -> Result<String, PlotError> {
         html::section("Calls", &calls(report)),
         html::section("Threads", &threads(report)),
         html::section("Results that differ", &mismatches(report)),
+        html::section("Files that differ", &tree_differences(report)),
     ];
     Ok(html::page(&format!("Replay of {}", report.trace), mark, &body.concat()))
 }
@@ -101,6 +102,21 @@ fn threads(report: &Report) -> String {
         [vec![thread.thread.clone(), thread.actions.to_string()], spans.to_vec()].concat()
     };
     html::table(&columns, &report.threads.iter().map(row).collect::<Vec<_>>(), None)
+}
+
+fn tree_differences(report: &Report) -> String {
+    let columns = [
+        ("path", "in the trace"),
+        ("expected", "what the program left there"),
+        ("actual", "what is there after the replay"),
+    ];
+    let tree = &report.tree_differences;
+    let said = match &tree.not_compared {
+        Some(why) => format!("not compared: {why}"),
+        None => format!("{} of {} names", tree.count, tree.compared),
+    };
+    let row = |one: &super::TreeDifference| vec![one.path.clone(), one.expected.clone(), one.actual.clone()];
+    html::list(&[said]) + &html::table(&columns, &tree.listed.iter().map(row).collect::<Vec<_>>(), None)
 }
 
 fn mismatches(report: &Report) -> String {

@@ -76,7 +76,12 @@ fn head(out: &mut String, report: &Report) -> std::fmt::Result {
         report.mismatches.count,
         report.mismatches.compared,
         percent(report.failure_share())
-    )
+    )?;
+    let tree = &report.tree_differences;
+    match &tree.not_compared {
+        Some(why) => writeln!(out, "tree         not compared: {why}"),
+        None => writeln!(out, "tree         {} differences of {} names", tree.count, tree.compared),
+    }
 }
 
 fn elapsed(out: &mut String, report: &Report) -> std::fmt::Result {
@@ -139,6 +144,10 @@ fn deviations(out: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     more(out, report.mismatches.count as usize, MISMATCHES, "mismatches")?;
+    for one in report.tree_differences.listed.iter().take(MISMATCHES) {
+        writeln!(out, "differs: {}: expected {}, got {}", one.path, one.expected, one.actual)?;
+    }
+    more(out, report.tree_differences.count as usize, MISMATCHES, "differences of the tree")?;
     report.stopped.iter().try_for_each(|why| writeln!(out, "stopped: {why}"))
 }
 
