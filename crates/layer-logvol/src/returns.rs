@@ -38,8 +38,11 @@ impl Volume {
 
     /// Gives back a few dead nodes. False if there are no others.
     pub(crate) fn give_back_some(&self) -> bool {
+        let released = self.segments.borrow().released();
         let mut map = self.map.borrow_mut();
         map.give_back(AT_ONCE, &mut |change| self.count(change));
+        // Most of what a copied leaf refers to lives on in the other copy: the collector is not to look for it.
+        self.segments.borrow_mut().limit_released(released + AT_ONCE as u64);
         map.has_dead()
     }
 }

@@ -248,9 +248,15 @@ impl Segments {
         self.released += u64::from(extent.len);
     }
 
-    /// References that have gone since the volume was opened, in blocks: unless it rises, nothing dies.
+    /// References that have gone since the volume was opened, in blocks, a few for each dead node: unless it rises,
+    /// nothing dies.
     pub fn released(&self) -> u64 {
         self.released
+    }
+
+    /// No more than this counts as gone.
+    pub(crate) fn limit_released(&mut self, most: u64) {
+        self.released = self.released.min(most);
     }
 
     /// Says what the collector does with a segment from now on.
