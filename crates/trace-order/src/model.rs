@@ -8,13 +8,14 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and
 //! how it changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`,
-//! `process`, `queues`, `rings`, `memory`, `locks`; `looks` (which of them change nothing), `made_up` (files without a
+//! `process`, `jail`, `queues`, `rings`, `memory`, `locks`; `looks` (which of them change nothing), `made_up` (files without a
 //! size of their own); [`compile()`] plays a whole trace.
 
 mod act;
 mod ahead;
 pub mod compile;
 mod descriptors;
+mod jail;
 mod killed;
 mod locks;
 mod looks;

@@ -31,6 +31,8 @@ pub trait Sink {
     fn inherited(&mut self, inherited: &Inherited);
     /// A call is about to use this absolute path, or has just used it.
     fn touched(&mut self, path: &[u8]);
+    /// A directory of that absolute path was read.
+    fn listed(&mut self, path: &[u8]);
     /// Where an absolute path leads: one without dots and links.
     fn resolved(&mut self, path: &[u8]) -> Vec<u8>;
     /// Something odd, at a time of the trace.
@@ -402,6 +404,11 @@ impl Assembler {
                 return;
             }
             owner.places.follow(&call, outcome, |path| sink.resolved(path));
+            if let (Call::ReadDir { fd, .. }, Some(1..)) = (&call, outcome.value())
+                && let Some(path) = owner.places.path(*fd)
+            {
+                sink.listed(path);
+            }
         }
         self.warn_of_unseen(pid, &call, outcome, pending.enter, sink);
         let action = Action { thread, enter: pending.enter, leave, call, outcome };

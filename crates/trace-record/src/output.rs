@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use esker_base::Time;
 use esker_trace_calls::anonymise::Anonymiser;
 use esker_trace_calls::etrace::Writer;
+use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{
     Action, Entry, Inherited, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, WarningKind, Warnings, Word,
 };
@@ -95,6 +96,8 @@ impl<W: Write> Output<W> {
     /// # Errors
     /// If it cannot be written.
     pub(crate) fn finish(mut self) -> io::Result<(Warnings, u64)> {
+        let Output { lines, snapshot, .. } = &mut self;
+        snapshot.take_listed(&mut |path, entry| lines.entry(path, entry));
         let unreadable: Vec<(PathBuf, io::Error)> = std::mem::take(&mut self.snapshot.unreadable);
         for (path, error) in unreadable {
             self.warnings.add(WarningKind::SnapshotUnreadable, 0, format!("{}: {error}", path.display()));
@@ -140,6 +143,10 @@ impl<W: Write> Sink for Output<W> {
     }
 
     fn inherited(&mut self, inherited: &Inherited) {
+        // As large as it is now, whatever is written to it later.
+        if let (FileKind::Regular, Some(path)) = (inherited.kind, &inherited.path) {
+            self.touched(path);
+        }
         self.lines.put(|writer, anonymiser| match anonymiser {
             None => writer.inherited(inherited),
             Some(names) => {
@@ -152,6 +159,10 @@ impl<W: Write> Sink for Output<W> {
     fn touched(&mut self, path: &[u8]) {
         let Output { lines, snapshot, .. } = self;
         snapshot.touch(path, &mut |path, entry| lines.entry(path, entry));
+    }
+
+    fn listed(&mut self, path: &[u8]) {
+        self.snapshot.list(path);
     }
 
     fn resolved(&mut self, path: &[u8]) -> Vec<u8> {

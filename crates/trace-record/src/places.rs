@@ -25,6 +25,11 @@ impl Places {
         self.fds.insert(fd, path.to_vec());
     }
 
+    /// Where a descriptor leads, if that is known.
+    pub(crate) fn path(&self, fd: Fd) -> Option<&[u8]> {
+        self.fds.get(&fd).map(Vec::as_slice)
+    }
+
     /// Whether a descriptor is known to be of a file by its path, not of a device or of memory that processes share.
     pub(crate) fn is_file(&self, fd: Fd) -> bool {
         self.fds.get(&fd).is_some_and(|path| !path.starts_with(b"/dev/"))

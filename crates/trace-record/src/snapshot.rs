@@ -21,6 +21,8 @@ use crate::calls::kind_of_mode;
 
 /// Symbolic links that are followed in one path, as in the kernel.
 const LINKS_MAX: u32 = 40;
+/// Names of directories that are read outside of walked trees, at most.
+const LISTED_MAX: usize = 1 << 18;
 /// Bytes of a block as `stat` counts them.
 const BLOCK: u64 = 512;
 /// Bytes without blocks from which a file is asked for its holes.
@@ -38,6 +40,10 @@ pub struct Snapshot {
     /// What was looked at, as the tree that it is; the root first.
     nodes: Vec<Node>,
     groups: BTreeMap<(u64, u64), u64>,
+    /// Names in directories that were read, by the paths of these, until recording ends.
+    listed: BTreeMap<PathBuf, Vec<OsString>>,
+    /// How many names these are.
+    listed_names: usize,
     /// Entries that could not be read.
     pub unreadable: Vec<(PathBuf, io::Error)>,
     /// Files that the program had changed when they were looked at: their size may be a later one.
@@ -65,6 +71,8 @@ impl Snapshot {
             known: BTreeSet::new(),
             nodes: vec![Node::default()],
             groups: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            listed_names: 0,
             unreadable: Vec::new(),
             changed: 0,
         }
@@ -117,6 +125,42 @@ impl Snapshot {
         }
         self.known.insert(path.to_vec());
         self.follow(Path::new(OsStr::from_bytes(path)), give);
+    }
+
+    /// Notes what is in a directory that the program reads: a replay finds as many names. What is in trees that were
+    /// walked is known.
+    pub fn list(&mut self, path: &[u8]) {
+        let path = Path::new(OsStr::from_bytes(path));
+        if self.listed.contains_key(path) || self.listed_names >= LISTED_MAX || self.is_whole(path) {
+            return;
+        }
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let names: Vec<OsString> = entries.take(LISTED_MAX).map(|entry| entry.file_name()).collect();
+        self.listed_names += names.len();
+        self.listed.insert(path.to_path_buf(), names);
+    }
+
+    fn is_whole(&self, path: &Path) -> bool {
+        let mut names = components(path).into_iter().rev();
+        let node = names.try_fold(ROOT, |node, name| self.nodes[node].children.get(&name).copied());
+        node.is_some_and(|node| self.nodes[node].is_whole)
+    }
+
+    /// Takes those of the listed names that no call named. Files have no data: nothing but their names was asked for.
+    pub fn take_listed(&mut self, give: &mut impl FnMut(&PathBytes, &Entry)) {
+        let mut without_data = |path: &PathBytes, entry: &Entry| match entry.kind {
+            EntryKind::File { .. } => {
+                give(path, &Entry { kind: EntryKind::File { size: 0 }, holes: 0, group: 0, ..entry.clone() });
+            }
+            _ => give(path, entry),
+        };
+        for (folder, names) in std::mem::take(&mut self.listed) {
+            let (folder, node) = self.follow(&folder, &mut without_data);
+            for name in names {
+                let path = folder.join(name);
+                self.take(node, &path, &path, &mut without_data);
+            }
+        }
     }
 
     /// The path without dots and links to which an absolute one leads, on which all is taken.

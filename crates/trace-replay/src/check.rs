@@ -44,6 +44,14 @@ const QUIRKS: &[Quirk] = &[
         },
     },
     Quirk {
+        platform: Platform::Linux,
+        why: "links of /proc that are none: other processes are not here",
+        applies: |call, then, now| {
+            let in_proc = matches!(call, Call::ReadLink { at, .. } if at.path.starts_with(b"/proc/"));
+            in_proc && then == Err(Errno::EINVAL) && now == Err(Errno::ENOENT)
+        },
+    },
+    Quirk {
         platform: Platform::Mac,
         why: "close of shared memory: a Mac reports EINVAL though it closes",
         applies: |call, then, now| matches!(call, Call::Close { .. }) && then == Err(Errno::EINVAL) && now.is_ok(),

@@ -68,6 +68,8 @@ pub struct Cache {
 const KEPT: usize = 8;
 /// Tries while other threads rename: the kernel gives up a lookup through `..` when anything moved meanwhile.
 const TRIES: u32 = 1000;
+/// Longest path that the kernel takes, in bytes.
+const PATH_MAX: usize = 4095;
 const CONFINED: ResolveFlags = ResolveFlags::IN_ROOT.union(ResolveFlags::NO_MAGICLINKS);
 
 /// The number of the root among directories.
@@ -136,6 +138,9 @@ impl Root {
     /// # Errors
     /// The kernel's.
     pub fn open_at(&self, base: Base<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        if path.len() > PATH_MAX {
+            return self.open_long(base, path, flags, mode);
+        }
         let flags = flags | OFlags::CLOEXEC;
         // The kernel's openat ignores permission bits where nothing is made, its openat2 refuses them.
         let makes = flags.contains(OFlags::CREATE) || flags.contains(OFlags::TMPFILE);
@@ -150,6 +155,16 @@ impl Root {
             }
             _ => persist(|| rustix::fs::openat2(&self.dir, path, flags, mode, CONFINED)),
         }
+    }
+
+    /// A path that is longer than the kernel takes, in pieces: of programs that went there step by step.
+    fn open_long(&self, base: Base<'_>, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let cut = path[..=PATH_MAX].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?;
+        let (head, tail) = (&path[..cut.max(1)], &path[cut..]);
+        let start = tail.iter().position(|byte| *byte != b'/').unwrap_or(tail.len());
+        let tail = if start < tail.len() { &tail[start..] } else { b"." };
+        let dir = self.open_at(base, head, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+        self.open_at(Base::Dir(dir.as_fd(), ROOT_NUMBER), tail, flags, mode)
     }
 
     /// A handle on what `path` names, for calls that take a descriptor; at a symbolic link it is the link itself unless

@@ -90,15 +90,23 @@ impl Call {
     /// Puts descriptors and working directories in the place of names for them (`/proc/self/fd/3`, `/dev/fd/3`,
     /// `/proc/self/cwd`), where the process has the descriptor open.
     pub fn resolve_aliases(&mut self, is_open: &dyn Fn(Fd) -> bool) {
-        self.change_ats(&mut |at| at.resolve_alias(false, is_open));
+        self.change_ats_and_links(&mut |at, follow| at.resolve_alias(follow, is_open));
+    }
+
+    /// Shows each path that starts somewhere to `change`, with whether a link at its end is followed.
+    pub fn change_ats_and_links(&mut self, change: &mut dyn FnMut(&mut At, bool)) {
+        // No call follows more than its first path.
+        let mut follows = self.follows();
+        self.change_ats(&mut |at| change(at, std::mem::take(&mut follows)));
+    }
+
+    /// Whether a link at the end of its first path is followed.
+    fn follows(&self) -> bool {
         match self {
-            Call::Open { at, flags, .. }
-                if !flags.contains(OpenFlags::O_NOFOLLOW)
-                    && !flags.contains(OpenFlags::O_CREAT | OpenFlags::O_EXCL) =>
-            {
-                at.resolve_alias(true, is_open);
+            Call::Open { flags, .. } => {
+                !flags.contains(OpenFlags::O_NOFOLLOW) && !flags.contains(OpenFlags::O_CREAT | OpenFlags::O_EXCL)
             }
-            Call::Watch { at, .. } => at.resolve_alias(true, is_open),
+            Call::Watch { .. } | Call::Chroot { .. } => true,
             Call::Stat { file, .. }
             | Call::Access { file, .. }
             | Call::StatFs { file }
@@ -113,12 +121,8 @@ impl Call {
             | Call::Truncate { file, .. }
             | Call::Chdir { file }
             | Call::Exec { file }
-            | Call::Link { from: file, .. } => {
-                if let Object::Path { at, follow: true } = file {
-                    at.resolve_alias(true, is_open);
-                }
-            }
-            _ => (),
+            | Call::Link { from: file, .. } => matches!(file, Object::Path { follow: true, .. }),
+            _ => false,
         }
     }
 }

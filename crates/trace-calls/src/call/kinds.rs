@@ -287,6 +287,8 @@ calls! {
     ShmUnlink = 118 "shm_unlink" [Names, Names, Never, Changes] { name: PathBytes }
     /// Receives descriptors through a socket.
     ReceiveFds = 119 "recvmsg" [Descriptors, Other, Never, Changes] { fd: Fd, len: u64, seen_fds: Vec<Fd> }
+    /// Gives a Unix socket a name in the file system.
+    Bind = 120 "bind" [Names, Names, Never, Changes] { fd: Fd, at: At, mode: u16 }
 
     /// Makes a thread or process: `clone`, `clone3`, `fork`, `vfork`. `child` is it, if it was traced.
     Clone = 130 "clone" [Processes, Other, Never, Changes] { flags: CloneFlags, child: Option<ThreadId> }

@@ -48,6 +48,8 @@ impl World {
             Call::ShmOpen { name, flags, .. } => self.open_shared(thread, name, *flags),
             Call::Mkdir { at, .. } => self.make(thread, at, Inode::new(FileKind::Directory)),
             Call::Mknod { at, kind, .. } => self.make(thread, at, Inode::new(*kind)),
+            Call::Bind { fd, at, .. } => self.bind(thread, *fd, at),
+            Call::Chroot { at } => self.chroot(thread, at),
             Call::Symlink { target, at } => self.symlink(thread, target, at),
             Call::Link { from, to } => self.link(thread, from, to),
             Call::CloneFile { from, to } => self.clone_file(thread, from, to),
@@ -196,10 +198,7 @@ impl World {
 
     /// Whether the model knows what a call does.
     pub(super) fn is_modelled(call: &Call) -> bool {
-        !matches!(
-            call,
-            Call::Chroot { .. } | Call::FsGetPath { .. } | Call::UringEnter { .. } | Call::ReceiveFds { .. }
-        )
+        !matches!(call, Call::FsGetPath { .. } | Call::UringEnter { .. } | Call::ReceiveFds { .. })
     }
 }
 

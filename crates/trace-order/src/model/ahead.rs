@@ -66,6 +66,7 @@ impl World {
             Call::Open { flags, .. } | Call::ShmOpen { flags, .. } => (flags.contains(OpenFlags::O_CREAT), false),
             Call::Mkdir { .. }
             | Call::Mknod { .. }
+            | Call::Bind { .. }
             | Call::Symlink { .. }
             | Call::Link { .. }
             | Call::CloneFile { .. } => (true, false),

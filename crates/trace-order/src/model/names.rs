@@ -1,7 +1,7 @@
 //! Calls that make, remove and move names, with their checks in the kernel's order (fs/namei.c).
 
 use esker_trace_calls::action::ThreadId;
-use esker_trace_calls::call::{At, Object};
+use esker_trace_calls::call::{At, Fd, Object};
 use esker_trace_calls::errno::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::{FileKind, RenameFlags};
@@ -73,6 +73,13 @@ impl World {
             self.appear(found.node, id, Role::Create);
         }
         Ok(0)
+    }
+
+    /// `bind` of a Unix socket: its name.
+    pub(super) fn bind(&mut self, thread: ThreadId, fd: Fd, at: &At) -> Answer<i64> {
+        self.fd(thread, fd)?;
+        let made = self.make(thread, at, Inode::new(FileKind::Socket));
+        made.map_err(|errno| if errno == Errno::EEXIST { Errno::EADDRINUSE } else { errno })
     }
 
     pub(super) fn symlink(&mut self, thread: ThreadId, target: &PathBytes, at: &At) -> Answer<i64> {

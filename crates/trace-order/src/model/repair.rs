@@ -44,6 +44,7 @@ impl Compiler {
                 }
                 _ => self.mend_presence(),
             },
+            Errno::EADDRINUSE => self.mend_presence(),
             Errno::ENOTEMPTY => self.empty_directory(),
             Errno::ENOTDIR => self.retype(thread, call, FileKind::Directory),
             Errno::EISDIR | Errno::ESPIPE | Errno::ENXIO => self.retype(thread, call, FileKind::Regular),

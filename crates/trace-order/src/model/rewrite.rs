@@ -32,6 +32,7 @@ impl World {
             Call::Open { mode, .. }
             | Call::Mkdir { mode, .. }
             | Call::Mknod { mode, .. }
+            | Call::Bind { mode, .. }
             | Call::ShmOpen { mode, .. } => {
                 *mode &= mask;
             }
@@ -47,12 +48,7 @@ impl World {
         } else if at.path.first() == Some(&b'/') {
             at.dir = Fd::CWD;
         } else if at.dir == Fd::CWD && !at.path.is_empty() {
-            let mut path = self.cwd_path(thread).to_vec();
-            if path.last() != Some(&b'/') {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&at.path);
-            at.path = PathBytes::from(path);
+            at.path = below(self.cwd_path(thread).to_vec(), &at.path);
         }
     }
 
@@ -104,6 +100,7 @@ impl World {
     /// Puts the descriptors of a thread in the place of names for them.
     pub(super) fn resolve_aliases(&self, thread: ThreadId, call: &mut Call) {
         call.resolve_aliases(&|fd| self.peek(thread, fd.0).is_some());
+        self.leave_jail(thread, call);
     }
 
     fn is_fifo(&self, thread: ThreadId, at: &At) -> bool {
@@ -113,6 +110,20 @@ impl World {
         let id = Some(&at.path).filter(|path| path.first() == Some(&b'/')).and_then(|path| self.inode_at(path));
         id.is_some_and(|id| self.tree.inode(id).kind == FileKind::Fifo)
     }
+}
+
+/// A relative path below a directory, whose own path has neither links nor dots: then the first steps up shorten it, and
+/// it does not grow where a program goes up and down.
+fn below(mut dir: Vec<u8>, mut path: &[u8]) -> PathBytes {
+    while let Some(rest) = path.strip_prefix(b"../") {
+        dir.truncate(dir.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
+        path = &rest[rest.iter().position(|byte| *byte != b'/').unwrap_or(rest.len())..];
+    }
+    if dir.last() != Some(&b'/') {
+        dir.push(b'/');
+    }
+    dir.extend_from_slice(if path.is_empty() { b"." } else { path });
+    PathBytes::from(dir)
 }
 
 /// Slots that a call made take the place of the numbers that it told.
@@ -142,4 +153,23 @@ pub(super) fn has_copies(call: &Call) -> bool {
         call,
         Call::Clone { .. } | Call::Unshare { .. } | Call::CloseRange { .. } | Call::Exec { .. } | Call::Exit { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_up_shorten_the_path_of_the_working_directory() {
+        let check = |dir: &str, path: &str, whole: &str| {
+            assert_eq!(below(dir.as_bytes().to_vec(), path.as_bytes()).to_string(), whole, "{path} in {dir}");
+        };
+        check("/a/b", "c/../d", "/a/b/c/../d");
+        check("/a/b", "../c", "/a/c");
+        check("/a/b", "..///../c", "/c");
+        check("/a", "../../../c", "/c");
+        check("/", "../c", "/c");
+        check("/a/b", "../", "/a/.");
+        check("/a/b", "..", "/a/b/..");
+    }
 }

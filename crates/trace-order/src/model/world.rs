@@ -73,9 +73,11 @@ pub(super) struct Table {
     pub fds: BTreeMap<i32, Descriptor>,
 }
 
-/// Working directory and mask of permission bits.
+/// Root, working directory and mask of permission bits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context {
+    /// Where absolute paths begin, and above which no path leads.
+    pub root: InodeId,
     pub cwd: InodeId,
     pub umask: u16,
 }
@@ -165,7 +167,7 @@ impl World {
     /// added.
     pub fn add_process(&mut self, process: ProcessId, cwd: InodeId, umask: u16) -> ThreadId {
         self.tables.push(Table { process, fds: BTreeMap::new() });
-        self.contexts.push(Context { cwd, umask });
+        self.contexts.push(Context { root: ROOT, cwd, umask });
         self.spaces.push(Space { process, maps: Spans::default() });
         let task = Task {
             process,

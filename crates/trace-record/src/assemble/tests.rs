@@ -19,6 +19,9 @@ impl Sink for Told {
     fn touched(&mut self, path: &[u8]) {
         self.0.push(format!("touched {}", path.escape_ascii()));
     }
+    fn listed(&mut self, path: &[u8]) {
+        self.0.push(format!("listed {}", path.escape_ascii()));
+    }
     fn resolved(&mut self, path: &[u8]) -> Vec<u8> {
         path.to_vec()
     }

@@ -62,7 +62,7 @@ pub(super) const CALLS: &[Spec] = &[
     }),
     row!(SYS_inotify_rm_watch, [], |c| Ok(Call::Unwatch { queue: c.fd(0), watch: c.int(1) })),
     row!(SYS_connect, [], |c| socket(c, SocketOp::Connect, 0)),
-    row!(SYS_bind, [], |c| socket(c, SocketOp::Bind, 0)),
+    row!(SYS_bind, [array(1, 1, 2)], bind),
     row!(SYS_listen, [], |c| socket(c, SocketOp::Listen, 0)),
     row!(SYS_shutdown, [], |c| socket(c, SocketOp::Shutdown, 0)),
     row!(SYS_sendto, [], |c| socket(c, SocketOp::Send, c.arg(2))),
@@ -121,6 +121,22 @@ fn other(name: &str, from: Fd, cloexec: bool) -> Decoded {
 
 fn socket(c: &Raw<'_>, op: SocketOp, len: u64) -> Decoded {
     Ok(Call::Socket { fd: c.fd(0), op, len })
+}
+
+/// Permissions of a socket's name, of which the mask takes some away.
+const SOCKET_MODE: u16 = 0o777;
+
+/// A Unix socket gets a name in the file system; others, and those with an abstract name, do not.
+fn bind(c: &Raw<'_>) -> Decoded {
+    let address = c.bytes(1).unwrap_or_default();
+    let is_unix = u16_at(address, 0) == Some(libc::AF_UNIX as u16);
+    let path = address.get(2..).filter(|_| is_unix).and_then(|path| path.split(|byte| *byte == 0).next());
+    match path {
+        Some(path) if !path.is_empty() => {
+            Ok(Call::Bind { fd: c.fd(0), at: At::cwd(PathBytes::from(path)), mode: SOCKET_MODE })
+        }
+        _ => socket(c, SocketOp::Bind, 0),
+    }
 }
 
 /// Bytes that the call says it moved.

@@ -170,3 +170,17 @@ fn no_bytes_make_a_call_panic() {
         }
     }
 }
+
+#[test]
+fn a_bound_socket_has_a_name_if_its_address_is_a_path() {
+    let address = |family: i32, path: &[u8]| [&(family as u16).to_le_bytes()[..], path].concat();
+    let bound = |address: &[u8]| decoded("bind", [3, 4096, address.len() as u64, 0, 0, 0], &[Some(address)], None, 0);
+    let named = |path: &str| Ok(Call::Bind { fd: Fd(3), at: At::cwd(path), mode: 0o777 });
+    assert_eq!(bound(&address(libc::AF_UNIX, b"d/s\0\0\0")), named("d/s"));
+    assert_eq!(bound(&address(libc::AF_UNIX, b"d/s")), named("d/s"), "the zero may be absent");
+    let nameless = Ok(Call::Socket { fd: Fd(3), op: SocketOp::Bind, len: 0 });
+    for other in [address(libc::AF_UNIX, b"\0abstract"), address(libc::AF_UNIX, b""), address(libc::AF_INET, b"abcd")] {
+        assert_eq!(bound(&other), nameless, "{other:?}");
+    }
+    assert_eq!(decoded("bind", [3, 4096, 9, 0, 0, 0], &[None], None, -14), nameless);
+}

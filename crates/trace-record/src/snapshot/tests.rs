@@ -135,3 +135,31 @@ fn a_tree_beyond_the_longest_path_is_taken() {
     snapshot.walk(folder.path(), &mut |path, _| taken += u32::from(path.len() > 4096)).expect("it is there");
     assert!(taken > 5 && snapshot.unreadable.is_empty(), "{taken} long paths");
 }
+
+#[test]
+fn names_of_a_directory_that_is_read_are_taken_without_data() {
+    let folder = tree();
+    let at = |name: &str| folder.path().join(name).into_os_string().into_vec();
+    let entries = taken(folder.path(), |snapshot, mut give| {
+        snapshot.touch(&at("d/e/file"), &mut give);
+        snapshot.list(&at(""));
+        snapshot.list(&at("d/e"));
+        fs::remove_file(folder.path().join("dangling")).expect("removed");
+        snapshot.take_listed(&mut give);
+    });
+    let names: Vec<&str> = entries.keys().map(String::as_str).collect();
+    assert_eq!(names, ["", "/again", "/d", "/d/e", "/d/e/file", "/link"], "what is gone is not taken");
+    assert_eq!(entries["/d/e/file"].kind, EntryKind::File { size: 5 }, "a file that a call named keeps its size");
+    assert_eq!(entries["/again"].kind, EntryKind::File { size: 0 });
+}
+
+#[test]
+fn a_walked_directory_is_not_listed_again() {
+    let folder = tree();
+    let mut snapshot = Snapshot::new(i64::MAX);
+    snapshot.walk(folder.path(), &mut |_, _| {}).expect("it is there");
+    snapshot.list(folder.path().join("d").as_os_str().as_bytes());
+    assert!(snapshot.listed.is_empty());
+    snapshot.list(b"/usr");
+    assert_eq!(snapshot.listed.len(), 1);
+}

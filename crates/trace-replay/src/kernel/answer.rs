@@ -92,13 +92,15 @@ const OF_THE_SOURCE: [Traced; 10] = [
     Traced::ETXTBSY,
 ];
 
-/// Whether a call failed by what no replay repeats: a signal, a lock of another process, or rights and limits of the
-/// source that its files do not show. Made here it could succeed, and change what later calls find.
+/// Whether a call failed by what no replay repeats: a signal, a bad address, a lock of another process, or rights and
+/// limits of the source that its files do not show. Made here it could succeed, and change what later calls find.
 pub(super) fn is_circumstance(step: &Step) -> bool {
     let Some(errno) = step.outcome.errno() else { return false };
     let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
     let of_the_source = step.notes.contains(Notes::FAILURE_UNEXPLAINED) && OF_THE_SOURCE.contains(&errno);
-    errno == Traced::EINTR
+    // Here all buffers are sound.
+    matches!(errno, Traced::EINTR | Traced::EFAULT)
+        || matches!(step.call, Call::MakeFd { .. })
         || of_the_source
         || (contended && matches!(step.call, Call::RangeLock { .. } | Call::Flock { .. }))
 }
@@ -113,6 +115,8 @@ pub(super) fn is_of_other_systems(step: &Step) -> bool {
         Call::Rename { .. } | Call::Link { .. } => errno == Traced::EXDEV,
         // A question for persistent memory (`MAP_SYNC`).
         Call::Map { .. } => errno == Traced::EOPNOTSUPP,
+        // Sockets that are not made here fail by nothing but their names.
+        Call::Bind { .. } => !matches!(errno, Traced::EADDRINUSE | Traced::ENOENT | Traced::ENOTDIR),
         _ => false,
     }
 }

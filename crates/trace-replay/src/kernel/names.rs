@@ -7,7 +7,7 @@ use std::sync::Arc;
 use esker_trace_calls::words::{FileKind, OpenFlags, RenameFlags};
 use esker_trace_calls::{At, Call, Object, PathBytes};
 use esker_trace_order::compiled::Notes;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::slots::Handle;
@@ -27,6 +27,7 @@ impl CallExecutor<'_> {
                 Ok(done(rustix::fs::mkdirat(&place.dir, &place.leaf, self.mode(*mode))?))
             }
             Call::Mknod { at, kind, mode, .. } => self.mknod(at, *kind, *mode),
+            Call::Bind { at, mode, .. } => self.bind(at, *mode),
             Call::Symlink { target, at } => self.symlink(target, at),
             Call::Link { from, to } => self.link(from, to),
             Call::Unlink { at } => self.unlink(at, AtFlags::empty()),
@@ -73,6 +74,15 @@ impl CallExecutor<'_> {
         match flags::file_type(kind) {
             Some(kind) => Ok(done(rustix::fs::mknodat(&place.dir, &place.leaf, kind, mode, 0)?)),
             None => Ok(done(rustix::fs::symlinkat(c"/dev/null", &place.dir, &place.leaf)?)),
+        }
+    }
+
+    /// The name of a socket: that no socket listens behind it matters to no call on files.
+    fn bind(&mut self, at: &At, mode: u16) -> Reply {
+        let (place, mode) = (self.place(at)?, self.mode(mode));
+        match rustix::fs::mknodat(&place.dir, &place.leaf, FileType::Socket, mode, 0) {
+            Err(Errno::EXIST) => Err(Fail::Errno(Errno::ADDRINUSE)),
+            made => Ok(done(made?)),
         }
     }
 

@@ -119,3 +119,25 @@ fn the_type_of_a_mount_is_told_by_its_number() {
     assert_eq!(file_system_of(37, mounts).as_deref(), Some("proc"));
     assert_eq!(file_system_of(35, mounts), None);
 }
+
+#[test]
+fn a_path_beyond_the_longest_leads_on_and_not_out() {
+    let (dir, root) = scene();
+    let name = "n".repeat(200);
+    let mut path = String::new();
+    for _ in 0..50 {
+        path.push('/');
+        path.push_str(&name);
+        let place = root.place(&mut Cache::empty(), Base::Root, path.as_bytes()).unwrap();
+        rustix::fs::mkdirat(&place.dir, &place.leaf, Mode::RWXU).unwrap();
+    }
+    assert!(path.len() > 2 * PATH_MAX);
+    make(&root, Base::Root, &format!("{path}/file")).unwrap();
+    make(&root, Base::Root, &format!("{path}/../beside")).unwrap();
+    let deep = root.handle(Base::Root, path.as_bytes(), true).unwrap();
+    assert!(rustix::fs::statat(&deep, "file", AtFlags::empty()).is_ok());
+    assert!(rustix::fs::statat(&deep, "../beside", AtFlags::empty()).is_ok());
+    symlink("/outside", dir.path().join("tree/out")).unwrap();
+    rustix::fs::symlinkat("/../../../../outside/secret", &deep, "out").unwrap();
+    assert!(root.open_at(Base::Root, format!("{path}/out").as_bytes(), OFlags::RDONLY, Mode::empty()).is_err());
+}

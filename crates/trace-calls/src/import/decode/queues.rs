@@ -3,9 +3,9 @@
 use super::args::{Args, after, field, int_of, words_of};
 use super::files::make_fd;
 use super::{Bad, Known, call};
-use crate::call::{AsyncOp, AsyncQueue, Call, Fd};
+use crate::call::{AsyncOp, AsyncQueue, At, Call, Fd};
 use crate::import::lex::{Arg, number};
-use crate::name::Word;
+use crate::name::{PathBytes, Word};
 use crate::words::{AsyncKind, FdSource, OpenFlags, SocketOp};
 
 pub(super) const CALLS: &[Known] = &[
@@ -40,7 +40,7 @@ pub(super) const CALLS: &[Known] = &[
         Ok(Call::UringRegister { ring: a.fd(0)?, operation })
     }),
     call("connect", |a| socket(a, SocketOp::Connect, None)),
-    call("bind", |a| socket(a, SocketOp::Bind, None)),
+    call("bind", bind),
     call("listen", |a| socket(a, SocketOp::Listen, None)),
     call("shutdown", |a| socket(a, SocketOp::Shutdown, None)),
     call("sendto", |a| socket(a, SocketOp::Send, Some(2))),
@@ -136,6 +136,19 @@ fn memfd(a: &mut Args<'_>) -> Result<Call, Bad> {
 fn socket(a: &mut Args<'_>, op: SocketOp, len: Option<usize>) -> Result<Call, Bad> {
     let len = len.map_or(Ok(u64::try_from(a.result()).unwrap_or(0)), |place| a.u64(place))?;
     Ok(Call::Socket { fd: a.fd(0)?, op, len })
+}
+
+/// `bind(3, {sa_family=AF_UNIX, sun_path="d/s"}, 110)` gives a name; an abstract one is in no file system
+/// (`sun_path=@"s"`).
+fn bind(a: &mut Args<'_>) -> Result<Call, Bad> {
+    let path = a.get(1).and_then(|address| field(address, "sun_path"));
+    match path {
+        Some(Arg::Text { bytes, cut: false }) if !bytes.is_empty() => {
+            let at = At::cwd(PathBytes::from(&bytes[..]));
+            Ok(Call::Bind { fd: a.fd(0)?, at, mode: 0o777 })
+        }
+        _ => socket(a, SocketOp::Bind, None),
+    }
 }
 
 /// A message, with the descriptors that came with it:
