@@ -21,6 +21,8 @@ use crate::calls::kind_of_mode;
 
 /// Symbolic links that are followed in one path, as in the kernel.
 const LINKS_MAX: u32 = 40;
+/// What the kernel makes up for each process.
+const MADE_UP: [&str; 2] = ["/proc", "/sys"];
 /// Names of directories that are read outside of walked trees, at most.
 const LISTED_MAX: usize = 1 << 18;
 /// Bytes of a block as `stat` counts them.
@@ -131,7 +133,8 @@ impl Snapshot {
     /// walked is known.
     pub fn list(&mut self, path: &[u8]) {
         let path = Path::new(OsStr::from_bytes(path));
-        if self.listed.contains_key(path) || self.listed_names >= LISTED_MAX || self.is_whole(path) {
+        let is_made_up = MADE_UP.iter().any(|folder| path.starts_with(folder));
+        if is_made_up || self.listed.contains_key(path) || self.listed_names >= LISTED_MAX || self.is_whole(path) {
             return;
         }
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

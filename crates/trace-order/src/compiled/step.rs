@@ -24,6 +24,8 @@ bitflags! {
         const WAITS = 1 << 5;
         /// What it does to files or descriptors is not modelled.
         const UNMODELLED = 1 << 6;
+        /// The kernel made up what it told, so its result is not compared.
+        const MADE_UP = 1 << 7;
     }
 }
 

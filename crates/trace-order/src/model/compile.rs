@@ -240,6 +240,9 @@ impl Compiler {
     pub(super) fn take(&mut self, mut action: Action, later: &[Action]) {
         self.expire(action.enter.0);
         self.world.resolve_aliases(action.thread, &mut action.call);
+        if action.outcome.value().is_some() {
+            self.world.turn_vmsplice(action.thread, &mut action.call);
+        }
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
         if patient && (gets_lock(&action) || self.waits_for_a_child(&action)) {
@@ -340,6 +343,7 @@ impl Compiler {
             let _ = self.world.wait(child);
         }
         notes.set(Notes::WAITS, waits);
+        notes.set(Notes::MADE_UP, self.world.lists_made_up(thread, &call));
         let looks = self.world.looked_on(&call, looks);
         self.submitters.touch(&action, &mut self.world.ledger);
         name_made(&mut mapped, self.world.effects());

@@ -1,5 +1,5 @@
 //! Files that the kernel makes up while they are read, those of `/proc` and `/sys`. They have no size, or a wrong one,
-//! and each reading may find another content. A replay has a copy that is as large as the trace read of it; a look at
+//! and each reading may find another content. So may a reading of their directories, whose result is not compared. A replay has a copy that is as large as the trace read of it; a look at
 //! its size tells nothing, and a read asks for no more than it got.
 
 use esker_trace_calls::action::{Action, ThreadId};
@@ -12,8 +12,18 @@ use super::tree::InodeId;
 impl World {
     /// Whether a file is one of them.
     pub(super) fn is_made_up(&self, id: InodeId) -> bool {
-        let inode = self.tree.inode(id);
-        inode.kind == FileKind::Regular && [&b"proc"[..], b"sys"].contains(&self.tree.first_name(inode.node))
+        self.tree.inode(id).kind == FileKind::Regular && self.is_in_made_up(id)
+    }
+
+    fn is_in_made_up(&self, id: InodeId) -> bool {
+        [&b"proc"[..], b"sys"].contains(&self.tree.first_name(self.tree.inode(id).node))
+    }
+
+    /// Whether a call reads a directory that the kernel makes up: its entries are processes, threads and descriptors.
+    pub(super) fn lists_made_up(&self, thread: ThreadId, call: &Call) -> bool {
+        let Call::ReadDir { fd, .. } = call else { return false };
+        let known = self.peek(thread, fd.0).map(|descriptor| self.descriptions[descriptor.description].inode);
+        known.is_some_and(|id| self.is_in_made_up(id))
     }
 
     /// Changes `call`, the action that was just played as a replay needs it, so that a copy answers it as the file did.

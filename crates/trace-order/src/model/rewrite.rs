@@ -10,6 +10,7 @@ use crate::compiled::SlotEffect;
 use crate::rules::{Instant, Looks};
 
 use super::World;
+use super::world::Description;
 
 /// A descriptor that is not open.
 const NO_SLOT: Fd = Fd(-1);
@@ -95,6 +96,19 @@ impl World {
     pub(super) fn is_taken(&self, thread: ThreadId, call: &Call, outcome: Outcome) -> bool {
         let made = if let Call::DupTo { .. } = call { Vec::new() } else { call.fds_made(outcome) };
         made.iter().any(|(fd, _)| self.peek(thread, fd.0).is_some())
+    }
+
+    /// `vmsplice` is recorded as a write. On the end of a pipe from which data is read it is a read.
+    pub(super) fn turn_vmsplice(&self, thread: ThreadId, call: &mut Call) {
+        let Call::Write { fd, len, parts } = *call else { return };
+        let reads = self.peek(thread, fd.0).is_some_and(|descriptor| {
+            let Description { inode, flags, .. } = self.descriptions[descriptor.description];
+            let is_pipe = self.tree.inode(inode).kind == FileKind::Fifo;
+            is_pipe && flags.contains(OpenFlags::READ) && !flags.contains(OpenFlags::WRITE)
+        });
+        if reads && parts > 0 {
+            *call = Call::Read { fd, len, parts };
+        }
     }
 
     /// Puts the descriptors of a thread in the place of names for them.

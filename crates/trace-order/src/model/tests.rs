@@ -23,6 +23,7 @@ mod jail;
 mod locks;
 mod looks;
 mod memory;
+mod pipes;
 mod rings;
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
