@@ -10,6 +10,7 @@ use std::ptr;
 pub struct FileMap {
     start: *mut libc::c_void,
     len: usize,
+    is_written: bool,
 }
 
 // SAFETY: the address is only ever given to the kernel, whose calls on memory any thread may make at any time.
@@ -21,14 +22,18 @@ impl FileMap {
     /// Maps `len` bytes of a file from `offset` on, a multiple of the page size.
     ///
     /// # Errors
-    /// The kernel's: also if the file may not be read.
-    pub fn new(file: &impl AsFd, offset: u64, len: u64) -> io::Result<FileMap> {
+    /// The kernel's: also if the file may not be read, or not be written if it `is_written`.
+    pub fn new(file: &impl AsFd, offset: u64, len: u64, is_written: bool) -> io::Result<FileMap> {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let (at, len) = (i64::try_from(offset).map_err(invalid)?, usize::try_from(len).map_err(invalid)?);
         let fd = file.as_fd().as_raw_fd();
+        let protection = libc::PROT_READ | if is_written { libc::PROT_WRITE } else { 0 };
         // SAFETY: the kernel chooses an address at which nothing is; the descriptor is borrowed for the call's time.
-        let start = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, fd, at) };
-        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(FileMap { start, len }) }
+        let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, at) };
+        match start == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(FileMap { start, len, is_written }),
+        }
     }
 
     /// Bytes that are mapped.
@@ -42,11 +47,29 @@ impl FileMap {
     /// # Errors
     /// The kernel's, and an offset outside of the map.
     pub fn touch(&self, offset: u64) -> io::Result<()> {
+        self.populate(offset, libc::MADV_POPULATE_READ)
+    }
+
+    /// Whether pages may be made dirty.
+    pub fn is_writable(&self) -> bool {
+        self.is_written
+    }
+
+    /// Makes the page at `offset` of the map dirty as a write does that changes no byte (`MADV_POPULATE_WRITE`, Linux
+    /// 5.14).
+    ///
+    /// # Errors
+    /// As [`FileMap::touch`]; also if the map is not written.
+    pub fn make_dirty(&self, offset: u64) -> io::Result<()> {
+        self.populate(offset, libc::MADV_POPULATE_WRITE)
+    }
+
+    fn populate(&self, offset: u64, advice: i32) -> io::Result<()> {
         let inside = usize::try_from(offset).ok().filter(|offset| *offset < self.len);
         let page = inside.ok_or(io::Error::from(io::ErrorKind::InvalidInput))? & !(page_size() - 1);
         let at = self.start.wrapping_byte_add(page);
         // SAFETY: the page belongs to this map, and the call changes no byte of it.
-        let done = unsafe { libc::madvise(at, 1, libc::MADV_POPULATE_READ) };
+        let done = unsafe { libc::madvise(at, 1, advice) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -69,10 +92,25 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
+    fn a_page_becomes_dirty_without_a_change() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 8192], 0).unwrap();
+        let map = FileMap::new(&file, 0, 8192, true).unwrap();
+        assert!(map.is_writable());
+        map.make_dirty(4096).unwrap();
+        assert!(map.make_dirty(8192).is_err(), "behind the map");
+        let mut bytes = [0; 8192];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [7; 8192]);
+        let map = FileMap::new(&file, 0, 8192, false).unwrap();
+        assert!(!map.is_writable() && map.make_dirty(0).is_err());
+    }
+
+    #[test]
     fn pages_of_a_file_come_into_memory_and_none_comes_from_behind_its_end() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 8192], 0).unwrap();
-        let map = FileMap::new(&file, 4096, 8192).unwrap();
+        let map = FileMap::new(&file, 4096, 8192, false).unwrap();
         map.touch(0).unwrap();
         map.touch(4095).unwrap();
         assert!(map.touch(4096).is_err(), "the file ends there");
@@ -82,9 +120,9 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_an_error() {
         let (read, _write) = rustix::pipe::pipe().unwrap();
-        assert!(FileMap::new(&read, 0, 4096).is_err());
+        assert!(FileMap::new(&read, 0, 4096, false).is_err());
         let file = tempfile::tempfile().unwrap();
-        assert!(FileMap::new(&file, 1, 4096).is_err(), "not at a page's beginning");
-        assert!(FileMap::new(&file, 0, 0).is_err());
+        assert!(FileMap::new(&file, 1, 4096, false).is_err(), "not at a page's beginning");
+        assert!(FileMap::new(&file, 0, 0, false).is_err());
     }
 }

@@ -64,6 +64,7 @@ pub struct Assembler {
     pub alive: usize,
     /// Whether page faults are reported; else reads through maps are not seen.
     sees_faults: bool,
+    sees_writes: bool,
     rings: Rings,
 }
 
@@ -162,8 +163,14 @@ impl Assembler {
             process_count: 0,
             alive: 0,
             sees_faults,
+            sees_writes: false,
             rings: Rings::default(),
         }
+    }
+
+    /// Pages that become dirty by writes through maps will be told.
+    pub fn see_writes(&mut self) {
+        self.sees_writes = true;
     }
 
     /// A process that is there when recording begins.
@@ -211,8 +218,8 @@ impl Assembler {
                     self.threads.insert(new, traced);
                 }
             }
-            What::Fault { done, address, pages, in_call } => {
-                let fault = Fault { enter: time, leave: self.time(done), address, in_call };
+            What::Fault { done, address, pages, in_call, is_write } => {
+                let fault = Fault { enter: time, leave: self.time(done), address, in_call, is_write };
                 self.fault(event.thread, fault, pages, sink);
             }
             What::Ring { ring } => self.name_ring(event.thread, ring),
@@ -439,8 +446,9 @@ impl Traced {
     }
 
     fn tell_fault(&self, fault: Fault, sink: &mut impl Sink) {
-        let call = Call::PageFault { address: fault.address & !(PAGE - 1), len: PAGE };
-        let Fault { enter, leave, .. } = fault;
+        let Fault { enter, leave, is_write, .. } = fault;
+        let (address, len) = (fault.address & !(PAGE - 1), PAGE);
+        let call = if is_write { Call::PageWrite { address, len } } else { Call::PageFault { address, len } };
         sink.action(&Action { thread: self.id, enter, leave, call, outcome: Outcome::Done(0) });
     }
 }

@@ -67,6 +67,8 @@ pub enum What<'a> {
         pages: [u64; 2],
         /// Whether the kernel itself wanted it, for a call of the thread.
         in_call: bool,
+        /// Whether a page became dirty by it.
+        is_write: bool,
     },
     /// The call under way makes or changes a ring, which the kernel knows by this address.
     Ring {

@@ -13,6 +13,8 @@ pub(crate) struct Fault {
     pub address: u64,
     /// Whether by the kernel, for a call.
     pub in_call: bool,
+    /// Whether a page became dirty by it.
+    pub is_write: bool,
 }
 
 /// Those of a thread that were not told yet: the last one, of which more may come, and all of a call, which come before
@@ -27,6 +29,7 @@ impl Faults {
             && (last.enter, last.address) == (fault.enter, fault.address)
         {
             last.leave = last.leave.max(fault.leave);
+            last.is_write |= fault.is_write;
             return None;
         }
         let whole = self.0.pop_if(|last| !last.in_call);
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
 
     fn fault(enter: u64, leave: u64, address: u64, in_call: bool) -> Fault {
-        Fault { enter: Time(enter), leave: Time(leave), address, in_call }
+        Fault { enter: Time(enter), leave: Time(leave), address, in_call, is_write: false }
     }
 
     #[test]

@@ -51,7 +51,7 @@ const ITEM_MAX: i32 = 256;
 const EXIT_MAX: i32 = 1024;
 /// What is read at the end of the call under way.
 const ITEM_EXIT: i16 = 0;
-/// The last page fault: whether the kernel had it, its address, and when a page of a file was first wanted for it, or
+/// The last page fault: whether the kernel had it and whether it may make a page dirty, its address, and when a page of a file was first wanted for it, or
 /// 0.
 const FAULT_IN_CALL: i16 = 4;
 const FAULT_ADDRESS: i16 = 8;
@@ -77,6 +77,8 @@ pub struct Kernel {
     lost: ArrayMap<u64>,
     /// Whether they see requests of an io_uring: not all kernels tell of them alike.
     pub sees_requests: bool,
+    /// Whether they see pages of files become dirty by writes through maps.
+    pub sees_writes: bool,
     /// What they see.
     pub ring: Ring,
 }
@@ -111,6 +113,7 @@ impl Kernel {
         for fault in programs::FAULTS {
             loaded.attach_raw(fault, fault)?;
         }
+        let sees_writes = loaded.attach_raw(programs::DIRTY, programs::DIRTY).is_ok();
         for name in uring::names().filter(|_| requests.is_some()) {
             loaded.attach_raw(name, name)?;
         }
@@ -119,7 +122,7 @@ impl Kernel {
         loaded.attach_raw("process_exit", "sched_process_exit")?;
         loaded.attach_raw("sys_exit", "sys_exit")?;
         loaded.attach_raw("sys_enter", "sys_enter")?;
-        Ok(Kernel { loaded: Some(loaded), traced, lost, ring, sees_requests: requests.is_some() })
+        Ok(Kernel { loaded: Some(loaded), traced, lost, ring, sees_requests: requests.is_some(), sees_writes })
     }
 
     /// From now on this thread is traced, with all that it makes.

@@ -146,6 +146,9 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
     if kernel.as_ref().is_ok_and(|kernel| kernel.sees_requests) {
         session.assembler.see_requests();
     }
+    if kernel.as_ref().is_ok_and(|kernel| kernel.sees_writes) {
+        session.assembler.see_writes();
+    }
     match kernel {
         Ok(kernel) => session.by_kernel(target, kernel),
         Err(instead) => session.by_ptrace(target, instead),

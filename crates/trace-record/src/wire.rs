@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | 0 | 8 | time in ns of the monotonic clock: of the beginning of a call, or of the event | all |
 //! | 8 | 4 + 4 | thread and process | all |
-//! | 16 | 4 | number of the call, of the new thread, or under which the thread goes on; 1 for a fault in a call | all |
+//! | 16 | 4 | number of the call, of the new thread, or under which the thread goes on; of a fault: 1 if it is in a call, 2 if a page became dirty | all |
 //! | 20 | 4 | [`Kind`] | all |
 //! | 24 | 8 | time of the end | `Call`, `Fault` |
 //! | 24 | 8 | result, flags of the new thread, or the thread's old number | `Exit`, `ExitLate`, `Fork`, `Exec`, `End` |
@@ -140,7 +140,7 @@ pub(crate) fn read(record: &[u8], mut show: impl FnMut(&Event<'_>)) -> Option<()
         Kind::Fault => {
             let (done, address) = (u64_at(record, LEAVE)?, u64_at(record, FAULT_ADDRESS)?);
             let pages = [u64_at(record, FAULT_PAGES)?, u64_at(record, FAULT_PAGES + 8)?];
-            tell(time, What::Fault { done, address, pages, in_call: number != 0 });
+            tell(time, What::Fault { done, address, pages, in_call: number & 1 != 0, is_write: number & 2 != 0 });
         }
         Kind::Ring => tell(time, What::Ring { ring: u64_at(record, REQUEST)? }),
         Kind::Refused => tell(time, What::RequestRefused),

@@ -17,7 +17,7 @@ use esker_trace_calls::etrace::{Limits, read};
 use esker_trace_calls::import::{OnBad, read_trace, strace::Strace};
 use esker_trace_calls::wire::Field;
 use esker_trace_calls::{Call, Fd, Outcome, PathBytes, ThreadId, Trace, WarningKind};
-use esker_trace_order::compiled::SlotEffect;
+use esker_trace_order::compiled::{LeftOut, SlotEffect};
 use esker_trace_order::model::compile;
 use esker_trace_record::{Gate, Method, RecordError, Settings, Target, calls, record};
 
@@ -265,6 +265,52 @@ fn pages_that_are_read_through_maps_are_seen_or_it_is_said_that_they_are_not() {
     if let Some((trace, _)) = recorded(Method::Ptrace, &words) {
         assert!(trace.warnings.count(WarningKind::MappedReads) > 0);
         assert!(!trace.actions.iter().any(|action| matches!(action.call, Call::PageFault { .. })));
+    }
+}
+
+/// Writes to pages of a mapped file, to one of them again at once and again once it is on the medium. Calls make other
+/// pages dirty, and one before the map does. No two of
+/// them are in one folio, which becomes dirty as a whole.
+const WRITTEN: &str = "
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+memory = mmap.mmap(file, 0, prot=mmap.PROT_READ | mmap.PROT_WRITE, flags=mmap.MAP_SHARED)
+other = mmap.mmap(-1, 1 << 20)
+for page in 1024, 3, 1024:
+    other[4096 * page % (1 << 20)] = 1
+    memory[4096 * page + 5] = 1
+memory.flush()
+os.write(file, b'x' * 9)
+os.pwrite(file, b'x' * 9, 4096 * 700)
+memory[4096 * 700] = 1
+os.pwrite(file, b'x' * 9, 4096 * 1600)
+memory[4096 * 1024 + 6] = 1
+out = os.open('/dev/zero', os.O_RDONLY)
+os.readv(out, [memoryview(memory)[4096 * 2560:4096 * 2560 + 9]])
+";
+
+#[test]
+fn pages_that_are_written_through_maps_are_seen_or_it_is_said_that_they_are_not() {
+    let folder = tempfile::tempdir().expect("scratch");
+    let path = folder.path().join("written").to_str().expect("a plain name").to_string();
+    let file = File::create(&path).expect("scratch");
+    (&file).write_all(&vec![7; 16 << 20]).expect("scratch");
+    file.sync_all().expect("scratch");
+    let words = ["/usr/bin/python3", "-ISB", "-c", WRITTEN, &path];
+    if let Some((trace, _)) = recorded(Method::Kernel, &words) {
+        assert_eq!(trace.warnings.count(WarningKind::MappedWrites), 0);
+        let program = compile(trace, &mut |_| {}).expect("it is sound");
+        assert_eq!(LeftOut::of(&program).mapped_writes, 0);
+        let written = program.steps().iter().filter_map(|step| match step.call {
+            Call::MapTouch { offset, write: true, .. } => Some(offset >> 12),
+            _ => None,
+        });
+        assert_eq!(written.collect::<Vec<_>>(), [1024, 3, 1024, 2560]);
+    }
+    if let Some((trace, _)) = recorded(Method::Ptrace, &words) {
+        assert!(trace.warnings.count(WarningKind::MappedWrites) > 0);
+        let program = compile(trace, &mut |_| {}).expect("it is sound");
+        assert!(LeftOut::of(&program).mapped_writes > 0);
     }
 }
 

@@ -92,6 +92,7 @@ struct Gathering {
     /// By slot; negative numbers are of those without.
     maps: BTreeMap<i32, Map>,
     sees_faults: bool,
+    sees_writes: bool,
 }
 
 impl Gathering {
@@ -103,7 +104,7 @@ impl Gathering {
         };
         let elsewhere = opened.iter().filter(|one| !on_medium(one)).map(|one| one.slot.0).collect();
         let (polled, maps) = Default::default();
-        Gathering { found: LeftOut::default(), elsewhere, polled, maps, sees_faults: false }
+        Gathering { found: LeftOut::default(), elsewhere, polled, maps, sees_faults: false, sees_writes: false }
     }
 
     /// The next action.
@@ -132,12 +133,12 @@ impl Gathering {
                 self.found.passed_descriptors += seen_fds.len() as u64;
             }
             Call::PageFault { .. } => self.sees_faults = true,
+            Call::PageWrite { .. } => (self.sees_faults, self.sees_writes) = (true, true),
             Call::MapTouch { fd, write, .. } => {
                 self.sees_faults = true;
+                self.sees_writes |= write;
                 if let Some(map) = self.maps.get_mut(&fd.0) {
                     map.is_touched = true;
-                    // Then the trace tells writes, and they are made.
-                    map.is_written &= !write;
                 }
             }
             _ => {}
@@ -182,7 +183,7 @@ impl Gathering {
         let count = |is: &dyn Fn(&Map) -> bool| self.maps.values().filter(|map| is(map)).count() as u64;
         let is_unseen = |map: &Map| !map.is_written && !map.is_touched && map.len > FEW_PAGES;
         LeftOut {
-            mapped_writes: count(&|map| map.is_written),
+            mapped_writes: if self.sees_writes { 0 } else { count(&|map| map.is_written) },
             mapped_reads: if self.sees_faults { 0 } else { count(&is_unseen) },
             ..self.found
         }

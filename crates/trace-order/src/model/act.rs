@@ -175,7 +175,7 @@ impl World {
             }
             Call::Unmap { address, len } => self.unmap(thread, *address, *len),
             Call::Remap { address, len, new_len } => self.remap(thread, *address, *len, *new_len),
-            Call::PageFault { address, .. } => self.fault(thread, *address),
+            Call::PageFault { address, .. } | Call::PageWrite { address, .. } => self.fault(thread, *address),
             Call::ReceiveFds { fd, .. } => self.used(thread, &[*fd], true),
             Call::EpollControl { set, fd, .. } => self.used(thread, &[*set, *fd], true),
             Call::EpollWait { set: fd, .. }

@@ -109,9 +109,13 @@ impl World {
 
     /// A fault as the touch of a map's slot, if its map is known.
     pub(super) fn touch_of(&self, thread: ThreadId, call: &Call) -> Option<Call> {
-        let Call::PageFault { address, len } = *call else { return None };
+        let (address, len, write) = match *call {
+            Call::PageFault { address, len } => (address, len, false),
+            Call::PageWrite { address, len } => (address, len, true),
+            _ => return None,
+        };
         let (mapped, offset) = self.spaces[self.task(thread).space].maps.find(address)?;
-        Some(Call::MapTouch { fd: Fd(mapped.slot), offset, len, write: false })
+        Some(Call::MapTouch { fd: Fd(mapped.slot), offset, len, write })
     }
 
     /// A new process begins with all that its maker has in memory.

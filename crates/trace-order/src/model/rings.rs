@@ -58,7 +58,7 @@ impl Submitters {
         let in_order = match action.call {
             Call::UringEnter { .. } => action.enter.0 >= submitter.busy_until,
             // The first makes a thread for requests; a fault may come at any time.
-            Call::Clone { .. } | Call::PageFault { .. } => false,
+            Call::Clone { .. } | Call::PageFault { .. } | Call::PageWrite { .. } => false,
             _ => true,
         };
         if in_order {

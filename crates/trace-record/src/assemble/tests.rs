@@ -209,7 +209,7 @@ fn faults_are_told_where_a_file_is_mapped_by_a_call() {
     bench.enter(1, 100, libc::SYS_mmap, map, None).exit(2, 100, libc::SYS_mmap, 0x20000);
     bench.check(&["0 mmap (1, 2) Done(131072)"]);
     let fault = |bench: &mut Bench, [time, done]: [u64; 2], address, pages, in_call| {
-        bench.take(time, 100, 100, What::Fault { done: 1000 + done, address, pages, in_call });
+        bench.take(time, 100, 100, What::Fault { done: 1000 + done, address, pages, in_call, is_write: false });
     };
     fault(&mut bench, [5, 5], 0x21010, [9, 9], false);
     fault(&mut bench, [5, 90], 0x21010, [8, 15], false);

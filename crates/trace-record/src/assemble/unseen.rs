@@ -27,7 +27,7 @@ impl Assembler {
         // What is mapped else is a ring, or memory that processes share: no file.
         let is_file = || self.processes.get(&pid).is_some_and(|owner| owner.places.is_file(fd));
         let kind = match is_written {
-            true => is_file().then_some(WarningKind::MappedWrites),
+            true => (!self.sees_writes && is_file()).then_some(WarningKind::MappedWrites),
             false => (!self.sees_faults).then_some(WarningKind::MappedReads),
         };
         if let Some(kind) = kind {

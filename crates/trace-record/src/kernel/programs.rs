@@ -42,13 +42,21 @@ const SMALL: i16 = -80;
 /// A record of a fault.
 const FAULT: i16 = -80;
 
+/// In the word that says whether the kernel had the last fault: the fault is a write of which no page was seen yet that
+/// became dirty.
+const FAULT_WRITES: i32 = 2;
+/// Bits of the error code of a fault: the access is a write.
+const ERROR_WRITE: i32 = 2;
+
+/// The program and tracepoint that see pages become dirty; Linux 5.18.
+pub(super) const DIRTY: &str = "writeback_dirty_folio";
 /// Programs that see page faults, called as their tracepoints are.
 pub(super) const FAULTS: [&str; 4] =
     ["page_fault_user", "page_fault_kernel", "mm_filemap_fault", "mm_filemap_map_pages"];
 
 /// All of them, for this kernel's structures. They take the tracepoints' own arguments: those that take records instead
 /// cost the kernel 80 ms each when they end.
-pub(super) fn all(types: &Types) -> Result<[Program; 9], BtfError> {
+pub(super) fn all(types: &Types) -> Result<[Program; 10], BtfError> {
     let pid = types.offset("task_struct", "pid")?;
     let [user, kernel, wanted, there] = FAULTS;
     Ok([
@@ -61,6 +69,7 @@ pub(super) fn all(types: &Types) -> Result<[Program; 9], BtfError> {
         page_fault(kernel, "raw_tp/page_fault_kernel", true),
         filemap(wanted, "raw_tp/mm_filemap_fault", [1, 1]),
         filemap(there, "raw_tp/mm_filemap_map_pages", [1, 2]),
+        dirty(),
     ])
 }
 
@@ -130,6 +139,7 @@ fn sys_enter() -> Program {
     let mut code = Code::new();
     let [out, long] = [(); 2].map(|()| code.label());
     enter_if_traced(&mut code, out);
+    code.store(Size::Word, Reg::R7, FAULT_IN_CALL, 0);
     begin_call(&mut code, out);
     code.store(Size::Double, Reg::R10, STATE, Kind::Call as i32);
     code.mov(Reg::R9, Reg::R7);
@@ -395,7 +405,8 @@ fn process_exit() -> Program {
     code.finish("process_exit", "raw_tp/sched_process_exit")
 }
 
-/// Notes the address of a fault, the first argument; whether a file is behind it is not known yet.
+/// Notes the address of a fault, the first argument, and whether it is a write, from the third; whether a file is behind
+/// it is not known yet.
 fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Program {
     let mut code = Code::new();
     let out = code.label();
@@ -403,7 +414,10 @@ fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Progr
     code.load(Size::Double, Reg::R1, Reg::R9, 0);
     code.store(Size::Double, Reg::R7, FAULT_ADDRESS, Reg::R1);
     code.store(Size::Double, Reg::R7, FAULT_BEGUN, 0);
-    code.store(Size::Word, Reg::R7, FAULT_IN_CALL, i32::from(in_call));
+    code.load(Size::Double, Reg::R2, Reg::R9, 16);
+    code.alu(Op::And, Reg::R2, ERROR_WRITE);
+    code.alu(Op::Or, Reg::R2, i32::from(in_call));
+    code.store(Size::Word, Reg::R7, FAULT_IN_CALL, Reg::R2);
     ends(&mut code, out);
     code.finish(name, section)
 }
@@ -412,18 +426,48 @@ fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Progr
 /// fault. A page that has to be read is told twice: when it is wanted, and when the thread goes on.
 fn filemap(name: &'static str, section: &'static str, pages: [i16; 2]) -> Program {
     let mut code = Code::new();
-    let [out, begun] = [(); 2].map(|()| code.label());
+    let out = code.label();
     enter_if_traced(&mut code, out);
     code.load(Size::Double, Reg::R1, Reg::R7, FAULT_ADDRESS);
     code.jump_if(If::Equal, Reg::R1, 0, out);
-    code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_ADDRESS, Reg::R1);
     for (place, argument) in [0, 8].into_iter().zip(pages) {
         code.load(Size::Double, Reg::R1, Reg::R9, argument * 8);
         code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES + place, Reg::R1);
     }
-    code.store(Size::Double, Reg::R10, FAULT + wire::THREAD, Reg::R8);
     code.load(Size::Word, Reg::R1, Reg::R7, FAULT_IN_CALL);
+    code.alu(Op::And, Reg::R1, !FAULT_WRITES);
+    put_out_fault(&mut code);
+    ends(&mut code, out);
+    code.finish(name, section)
+}
+
+/// Tells that a page became dirty by the last fault, if that is a write. Whose page it is follows from the address:
+/// other things become dirty in a fault, too, so the first one is told. A call ends what a fault may mean.
+fn dirty() -> Program {
+    let mut code = Code::new();
+    let out = code.label();
+    enter_if_traced(&mut code, out);
+    code.load(Size::Word, Reg::R1, Reg::R7, FAULT_IN_CALL);
+    code.mov(Reg::R2, Reg::R1);
+    code.alu(Op::And, Reg::R2, FAULT_WRITES);
+    code.jump_if(If::Equal, Reg::R2, 0, out);
+    code.mov(Reg::R2, Reg::R1);
+    code.alu(Op::And, Reg::R2, !FAULT_WRITES);
+    code.store(Size::Word, Reg::R7, FAULT_IN_CALL, Reg::R2);
+    code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES, 0);
+    code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES + 8, -1);
+    put_out_fault(&mut code);
+    ends(&mut code, out);
+    code.finish(DIRTY, "raw_tp/writeback_dirty_folio")
+}
+
+/// Puts out the record of the last fault, of which pages are there; `R1` is what kind of fault it is.
+fn put_out_fault(code: &mut Code) {
+    let begun = code.label();
     code.store(Size::Word, Reg::R10, FAULT + wire::NUMBER, Reg::R1);
+    code.load(Size::Double, Reg::R1, Reg::R7, FAULT_ADDRESS);
+    code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_ADDRESS, Reg::R1);
+    code.store(Size::Double, Reg::R10, FAULT + wire::THREAD, Reg::R8);
     code.store(Size::Word, Reg::R10, FAULT + wire::KIND, Kind::Fault as i32);
     code.call(Helper::KtimeGetNs);
     code.store(Size::Double, Reg::R10, FAULT + wire::LEAVE, Reg::R0);
@@ -436,7 +480,5 @@ fn filemap(name: &'static str, section: &'static str, pages: [i16; 2]) -> Progra
     code.mov(Reg::R2, Reg::R10);
     code.alu(Op::Add, Reg::R2, i32::from(FAULT));
     code.mov(Reg::R3, i32::from(wire::FAULT_BYTES));
-    put_out_bytes(&mut code);
-    ends(&mut code, out);
-    code.finish(name, section)
+    put_out_bytes(code);
 }

@@ -54,7 +54,7 @@ impl CallExecutor<'_> {
             Call::MapAdvise { address, len, advice } => self.map_advise(turn, address, len, advice),
             Call::MapTouch { fd, offset, len, write } => self.map_touch(fd, offset, len, write),
             // A page of an unrecorded map.
-            Call::PageFault { .. } => Err(Fail::Skip(Skip::Unseen)),
+            Call::PageFault { .. } | Call::PageWrite { .. } => Err(Fail::Skip(Skip::Unseen)),
             _ => unreachable!("calls come to their family"),
         }
     }
@@ -64,7 +64,8 @@ impl CallExecutor<'_> {
             return Err(Fail::Skip(Skip::NotFiles));
         }
         let file = self.inside(fd)?;
-        let map = FileMap::new(&*file, offset, len).map_err(errno)?;
+        let is_written = flags.contains(MapFlags::MAP_SHARED | MapFlags::PROT_WRITE);
+        let map = FileMap::new(&*file, offset, len, is_written).map_err(errno)?;
         if flags.contains(MapFlags::MAP_POPULATE) {
             rustix::fs::fadvise(&*file, offset, NonZeroU64::new(len), Advice::WillNeed)?;
         }
@@ -111,11 +112,9 @@ impl CallExecutor<'_> {
     fn map_touch(&mut self, fd: Fd, offset: u64, len: u64, write: bool) -> Reply {
         let file = self.inside(fd)?;
         unsigned(offset as i64)?;
-        if write {
-            rustix::io::pwrite(&*file, self.buffers.bytes_to_write(len), offset)?;
-            return Ok(0);
-        }
         match file.map.as_ref().and_then(|(map, from)| Some((map, offset.checked_sub(*from)?))) {
+            Some((map, at)) if at < map.bytes() && write && map.is_writable() => map.make_dirty(at).map_err(errno)?,
+            _ if write => drop(rustix::io::pwrite(&*file, self.buffers.bytes_to_write(len), offset)?),
             Some((map, at)) if at < map.bytes() => map.touch(at).map_err(errno)?,
             _ => drop(rustix::io::pread(&*file, self.buffers.room_to_read(len), offset)?),
         }

@@ -112,6 +112,9 @@ fn shared_writable_maps_of_files_count_and_others_do_not() {
     assert_eq!(found, LeftOut { mapped_writes: 2, ..NONE });
     let why = "writes through 2 shared maps of files were not played";
     assert_eq!(found.why_no_time().as_deref(), Some(why));
+    let told = Draft::new().opens("/f", 3).maps(3, PAGE, SHARED).maps(3, 9 * PAGE, SHARED);
+    let told = told.call(Call::PageWrite { address: 0x10_0000, len: PAGE }, 0);
+    assert_eq!(told.left_out(), NONE, "the recorder saw writes");
     let private = MapFlags::PROT_READ | MapFlags::PROT_WRITE | MapFlags::MAP_PRIVATE;
     let others = Draft::new()
         .opens("/f", 3)
