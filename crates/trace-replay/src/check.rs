@@ -52,6 +52,14 @@ const QUIRKS: &[Quirk] = &[
         },
     },
     Quirk {
+        platform: Platform::Linux,
+        why: "rename over a directory with entries: ENOTEMPTY on most file systems, EEXIST on XFS",
+        applies: |call, then, now| {
+            let is_either = |ended| ended == Err(Errno::ENOTEMPTY) || ended == Err(Errno::EEXIST);
+            matches!(call, Call::Rename { .. }) && is_either(then) && is_either(now)
+        },
+    },
+    Quirk {
         platform: Platform::Mac,
         why: "close of shared memory: a Mac reports EINVAL though it closes",
         applies: |call, then, now| matches!(call, Call::Close { .. }) && then == Err(Errno::EINVAL) && now.is_ok(),
@@ -189,6 +197,17 @@ mod tests {
         assert!(matches!(verdict("/proc/self/exe", Ok(12)), Verdict::Tolerated(_)));
         assert_eq!(verdict("/proc/self/exe", Err(Errno::ENOENT)), Verdict::Differs);
         assert_eq!(verdict("/bin", Ok(12)), Verdict::Differs);
+    }
+
+    #[test]
+    fn either_refusal_of_a_rename_over_entries_is_tolerated() {
+        let at = || esker_trace_calls::At::cwd("x");
+        let rename = || Call::Rename { from: at(), to: at(), flags: Default::default() };
+        let verdict = |then, now| compare(&step(rename(), Outcome::Failed(then)), Platform::Linux, &answer(now));
+        assert!(matches!(verdict(Errno::ENOTEMPTY, Err(Errno::EEXIST)), Verdict::Tolerated(_)));
+        assert!(matches!(verdict(Errno::EEXIST, Err(Errno::ENOTEMPTY)), Verdict::Tolerated(_)));
+        assert_eq!(verdict(Errno::EEXIST, Err(Errno::ENOENT)), Verdict::Differs);
+        assert_eq!(verdict(Errno::EEXIST, Ok(0)), Verdict::Differs);
     }
 
     #[test]

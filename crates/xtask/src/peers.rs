@@ -37,6 +37,12 @@ const PEERS: &[Peer] = &[
         used_by: "lab: instructions and allocations of requests, counted",
     },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
+    Peer { program: "sqlite3", package: "sqlite3", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "zstd", package: "zstd", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "rsync", package: "rsync", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "/usr/bin/convert", package: "imagemagick", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "mariadbd", package: "mariadb-server", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "db_bench", package: "rocksdb-tools", used_by: "lab: recorded and replayed, data/behaviour" },
 ];
 
 /// The names of all programs in the table.

@@ -104,7 +104,8 @@ impl World {
         resources.filter(|resource| matches!(resource.kind, ResourceKind::Path | ResourceKind::Absence)).any(
             |resource| {
                 let node = resource.key as NodeId;
-                let last = self.looked == Some((node, true));
+                // In a directory that is made, a name could be made.
+                let last = self.looked == Some((node, true)) || makes_a_name(&other.call);
                 changes.iter().any(|change| {
                     let same = node == change.node && (last || change.below || resource.kind == ResourceKind::Path);
                     (same || (change.below && self.is_name_below(node, change.node))) && !made(node)
@@ -121,6 +122,20 @@ impl World {
             }
         }
         false
+    }
+}
+
+/// Calls that succeed only with a new name, whose directory must be there.
+fn makes_a_name(call: &Call) -> bool {
+    match call {
+        Call::Open { flags, .. } => flags.contains(OpenFlags::O_CREAT),
+        Call::Mkdir { .. }
+        | Call::Mknod { .. }
+        | Call::Bind { .. }
+        | Call::Symlink { .. }
+        | Call::Link { .. }
+        | Call::Rename { .. } => true,
+        _ => false,
     }
 }
 

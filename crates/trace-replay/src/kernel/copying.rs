@@ -18,16 +18,8 @@ impl CallExecutor<'_> {
         match turn.step.call {
             Call::CopyRange { from, from_offset, to, to_offset, len } => {
                 let (from, to) = (self.inside(from)?, self.inside(to)?);
-                let (mut from_at, mut to_at) =
-                    (from_offset.map(unsigned).transpose()?, to_offset.map(unsigned).transpose()?);
-                let copied = rustix::fs::copy_file_range(&*from, from_at.as_mut(), &*to, to_at.as_mut(), len as usize);
-                match copied {
-                    Err(errno) if self.is_to_be_emulated(turn, errno) => {
-                        self.kernel.tally.add(COPIED_BY_HAND);
-                        self.copy_by_hand((&from, from_at), (&to, to_at), len)
-                    }
-                    other => bytes(other?),
-                }
+                let from = (&*from, from_offset.map(unsigned).transpose()?);
+                self.copy_range(turn, from, (&to, to_offset.map(unsigned).transpose()?), len)
             }
             Call::Splice { from, from_offset, to, to_offset, len } => {
                 let (from, to) = (self.inside(from)?, self.inside(to)?);
@@ -44,6 +36,31 @@ impl CallExecutor<'_> {
                 self.clone_range(turn, (from, from_offset), (to, to_offset), len)
             }
             _ => Err(Fail::Skip(Skip::Unseen)),
+        }
+    }
+
+    /// Copies as much as the source did: one file system shares whole blocks first and stops there, another goes on.
+    fn copy_range(
+        &mut self,
+        turn: &Turn<'_>,
+        (from, mut from_at): (&Handle, Option<u64>),
+        (to, mut to_at): (&Handle, Option<u64>),
+        len: u64,
+    ) -> Reply {
+        let wanted = turn.step.outcome.value().filter(|count| *count > 0).map_or(len, |count| len.min(count as u64));
+        let mut copied = 0;
+        loop {
+            let left = wanted - copied;
+            match rustix::fs::copy_file_range(from, from_at.as_mut(), to, to_at.as_mut(), left as usize) {
+                Err(errno) if self.is_to_be_emulated(turn, errno) => {
+                    self.kernel.tally.add(COPIED_BY_HAND);
+                    let rest = self.copy_by_hand((from, from_at), (to, to_at), left)?;
+                    return Ok(copied as i64 + rest);
+                }
+                Err(errno) if copied == 0 => return Err(errno.into()),
+                Ok(count) if count > 0 && (count as u64) < left => copied += count as u64,
+                ended => return bytes(copied as usize + ended.unwrap_or(0)),
+            }
         }
     }
 

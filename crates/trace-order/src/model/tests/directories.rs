@@ -59,3 +59,17 @@ fn what_finds_a_directory_dead_comes_after_its_end() {
     let edges = story.usual();
     assert!(edges.is_superset(&set(&[(0, 1), (1, 2)])), "{edges:?}");
 }
+
+#[test]
+fn a_name_that_could_not_be_made_comes_before_the_overlapping_making_of_its_directory() {
+    for make in [mkdir("/a/b"), open("/a/b", MAKE)] {
+        let mut story = Story::new(2, &[]);
+        let failed = Outcome::Failed(Errno::ENOENT);
+        story.during(0, 10, 50, mkdir("/a"), Outcome::Done(0)).during(1, 20, 30, make.clone(), failed);
+        story.during(1, 60, 70, make, Outcome::Done(3));
+        let program = story.compiled();
+        assert_eq!(program.about.repairs.count(RepairKind::FailureUnexplained), 0);
+        let outcomes: Vec<Outcome> = program.steps().iter().map(|step| step.outcome).collect();
+        assert_eq!(outcomes, [failed, Outcome::Done(0), Outcome::Done(3)]);
+    }
+}

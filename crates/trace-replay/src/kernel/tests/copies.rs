@@ -81,6 +81,19 @@ fn what_failed_by_the_file_systems_of_the_source_is_not_made() {
 }
 
 #[test]
+fn a_range_is_copied_as_far_as_the_source_copied_it() {
+    let scene = scene(OPTIONS);
+    fs::write(scene.path("f"), b"0123456789").unwrap();
+    scene.open("/f", RW, 0).unwrap();
+    scene.open("/g", RW | OpenFlags::O_CREAT, 1).unwrap();
+    let range = Call::CopyRange { from: Fd(0), from_offset: None, to: Fd(1), to_offset: Some(3), len: 10 };
+    // The source stopped after four bytes, and began the next copy there.
+    assert_eq!(scene.call_as(range.clone(), Outcome::Done(4), Vec::new()).result, Ok(4));
+    assert_eq!(scene.call_as(range, Outcome::Done(6), Vec::new()).result, Ok(6));
+    assert_eq!(fs::read(scene.path("g")).unwrap(), b"\0\0\x00456789");
+}
+
+#[test]
 fn a_clone_is_a_copy_where_the_file_system_shares_nothing() {
     let scene = scene(OPTIONS);
     scene.open("/f", RW, 0).unwrap();
