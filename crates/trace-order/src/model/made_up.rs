@@ -1,6 +1,6 @@
 //! Files that the kernel makes up while they are read, those of `/proc` and `/sys`. They have no size, or a wrong one,
-//! and each reading may find another content. So may a reading of their directories, whose result is not compared. A replay has a copy that is as large as the trace read of it; a look at
-//! its size tells nothing, and a read asks for no more than it got.
+//! and each reading may find another content. A replay has a copy that is as large as the trace read of it; a look at
+//! its size tells nothing, and a read asks for no more than it got. What their directories list is not compared.
 
 use esker_trace_calls::action::{Action, ThreadId};
 use esker_trace_calls::call::{Call, Fd};

@@ -126,8 +126,8 @@ impl World {
     }
 }
 
-/// A relative path below a directory, whose own path has neither links nor dots: then the first steps up shorten it, and
-/// it does not grow where a program goes up and down.
+/// A relative path below a directory, whose own path has neither links nor dots: then the first steps up shorten it,
+/// and it does not grow where a program goes up and down.
 fn below(mut dir: Vec<u8>, mut path: &[u8]) -> PathBytes {
     while let Some(rest) = path.strip_prefix(b"../") {
         dir.truncate(dir.iter().rposition(|byte| *byte == b'/').unwrap_or(0));

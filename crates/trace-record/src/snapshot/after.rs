@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(at(&tree, &root, "d").map(|entry| entry.kind), Some(EntryKind::Directory));
         assert_eq!((at(&tree, &root, "own"), tree.without.len()), (None, 1));
         drop(own);
-        assert!(at(&final_tree(&[root.clone()]), &root, "own").is_some());
+        assert!(at(&final_tree(std::slice::from_ref(&root)), &root, "own").is_some());
         let gone = final_tree(&[root.join("gone")]);
         assert!(gone.tree.entries.is_empty() && gone.covers(root.join("gone/x").as_os_str().as_bytes()));
     }

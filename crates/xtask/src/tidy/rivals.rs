@@ -1,4 +1,5 @@
-//! Each program that `cargo xtask peers` installs is run by some source: no row outlives its comparison.
+//! Each program that `cargo xtask peers` installs is run by some source, or by a table of programs below `data`: no row
+//! outlives its comparison.
 
 use super::Report;
 use super::tree::Tree;
@@ -15,8 +16,10 @@ pub fn check(tree: &Tree, report: &mut Report) {
 fn check_programs(tree: &Tree, programs: impl Iterator<Item = &'static str>, report: &mut Report) {
     for program in programs {
         let literal = format!("\"{program}\"");
-        let mut users = tree.sources.iter().filter(|source| !source.path.starts_with("crates/xtask/"));
-        if !users.any(|source| source.text.contains(&literal)) {
+        let sources = tree.sources.iter().filter(|source| !source.path.starts_with("crates/xtask/"));
+        let tables = tree.texts.iter().filter(|(path, _)| path.starts_with("data/") && path.ends_with(".toml"));
+        let mut users = sources.map(|source| &source.text).chain(tables.map(|(_, text)| text));
+        if !users.any(|text| text.contains(&literal)) {
             report.find(TABLE, 1, format!("no source runs `{program}`"), "remove its row, or write the comparison");
         }
     }
