@@ -6,10 +6,15 @@
 //! reads what is not mapped: the volume answers that at once, so the time between two answers is the time in which it
 //! answers nothing.
 //!
+//! Beside each snapshot, two blocks of a plain file are overwritten and made durable by `fdatasync`: what the machine's disk
+//! makes of one durable write, at its worst.
+//!
 //! `after_over_before`: random writes, each round of *after* behind a new snapshot, with the round before it deleted.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -70,6 +75,27 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         bench.reactor.block_on(async move { arm.stack.close().await });
     }
     Ok(figures)
+}
+
+/// A plain file in which two blocks are made durable.
+struct Control {
+    file: File,
+    path: PathBuf,
+}
+
+impl Control {
+    fn new(path: &Path) -> Result<Control, LabError> {
+        let written = File::create(path).and_then(|file| file.write_all_at(&[1; 2 * BLOCK as usize], 0).map(|()| file));
+        Ok(Control { file: written.map_err(LabError::scratch(path))?, path: path.to_path_buf() })
+    }
+
+    /// Seconds that it takes.
+    fn seconds(&self) -> Result<f64, LabError> {
+        let start = Instant::now();
+        let done = self.file.write_all_at(&[2; 2 * BLOCK as usize], 0).and_then(|()| self.file.sync_data());
+        done.map_err(LabError::scratch(&self.path))?;
+        Ok(start.elapsed().as_secs_f64())
+    }
 }
 
 /// A number that the volumes of an arm tell about themselves.
@@ -133,19 +159,23 @@ impl Bench<'_, '_> {
     /// Takes all snapshots, with writes in between.
     fn snapshots(&self, arm: &Arm) -> Result<Vec<Figure>, LabError> {
         let memory = resident_kib()?;
-        let (mut taken, mut stalls) = (Vec::new(), Vec::new());
+        let control = Control::new(&arm.file.with_extension("control"))?;
+        let (mut taken, mut stalls, mut controls) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..SNAPSHOTS {
             let name = format!("s{number}");
             let (seconds, stall) = self.watched(arm, &["snapshot", "vol", &name])?;
             taken.push(seconds);
             stalls.push(stall);
+            controls.push(control.seconds()?);
             self.scatter(&arm.vol, number * BURST, BURST)?;
         }
         let per = (resident_kib()? - memory) / SNAPSHOTS as f64;
         self.lab.say(format!("snapshots: median {:.3} ms", millis(timing::median(taken.clone()))));
         Ok(vec![
-            Figure::alone("snapshot_ms_worst", millis(timing::worst(&taken)), "ms"),
-            Figure::alone("snapshot_ms", millis(timing::median(taken)), "ms"),
+            Figure::alone("snapshot_ms_worst", millis(timing::worst(&taken)), "ms")
+                .peer("write and fdatasync of a file, worst", millis(timing::worst(&controls))),
+            Figure::alone("snapshot_ms", millis(timing::median(taken)), "ms")
+                .peer("write and fdatasync of a file", millis(timing::median(controls))),
             Figure::alone("stall_ms_worst", millis(timing::worst(&stalls)), "ms"),
             Figure::alone("memory_kib_per_snapshot", per, "KiB"),
         ])

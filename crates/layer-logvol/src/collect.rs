@@ -158,6 +158,11 @@ impl Collector {
         self.tasks.wake();
     }
 
+    /// Live blocks that were moved.
+    pub(crate) fn moved_blocks(&self) -> u64 {
+        self.counts.moved_blocks.get()
+    }
+
     /// Segments that wait for the cleaner.
     pub(crate) fn ready(&self) -> usize {
         self.state.borrow().ready.len()

@@ -14,6 +14,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
+mod amplification;
 pub mod apply;
 pub mod check;
 pub mod checkpoint;

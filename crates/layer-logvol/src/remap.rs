@@ -65,6 +65,10 @@ impl Remap for Volume {
         self.compare_and_clone(below, src, dst, len, tag).await
     }
 
+    fn write_amplification(&self) -> f64 {
+        self.amplification()
+    }
+
     /// Passes over a snapshot of the map, away from the reactor.
     async fn measure(&self, volumes: Vec<Range<u64>>) -> (u64, Spaces) {
         let (map, physical) = (self.snapshot(), self.geometry.blocks());

@@ -11,6 +11,10 @@ pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("segments_closed", "Segments that are full."),
     StatInfo::of("segments_of_map", "Segments with pages of the map."),
     StatInfo::of("used_ratio", "Share of the segments that are not free."),
+    StatInfo::of(
+        "write_amplification",
+        "Bytes that went below for each byte of data: of the last writes, about as many as the medium has room for.",
+    ),
     StatInfo::of("batches", "Batches that were written to the log."),
     StatInfo::of("records", "Records that were written."),
     StatInfo::of("record_bytes", "Bytes of blocks of records."),

@@ -13,6 +13,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Notify, Receiver};
 
+use crate::amplification::{Amplification, Written};
 use crate::collect::{Collector, Settings};
 use crate::format::{Geometry, Record};
 use crate::log::LogCell;
@@ -120,6 +121,7 @@ pub(crate) struct Counts {
     pub segments_freed: Cell<u64>,
     pub segments_erased: Cell<u64>,
     replayed: Cell<u64>,
+    amplification: Amplification,
 }
 
 impl Counts {
@@ -391,6 +393,23 @@ impl Volume {
         of_volume.chain(self.collector_stats()).map(|(name, value)| Stat { name, value }).collect()
     }
 
+    /// Bytes that went below for each byte of data, of the last writes; 0 if there were none.
+    pub(crate) fn amplification(&self) -> f64 {
+        self.counts.amplification.ratio(self.written())
+    }
+
+    /// A batch is written.
+    pub(crate) fn note_written(&self) {
+        self.counts.amplification.note(self.written(), self.geometry.blocks());
+    }
+
+    fn written(&self) -> Written {
+        let (counts, moved) = (&self.counts, self.collector.moved_blocks());
+        let data = counts.data_blocks.get();
+        let pages = counts.pages_written.get() * u64::from(self.geometry.page / self.geometry.block);
+        Written { data, all: data + counts.record_blocks.get() + moved + pages }
+    }
+
     fn own_stats(&self) -> Vec<(&'static str, f64)> {
         let (map, segments, counts) = (self.map.borrow(), self.segments.borrow(), &self.counts);
         let block = f64::from(self.geometry.block);
@@ -404,6 +423,7 @@ impl Volume {
             ("segments_closed", per(segments.count(State::Closed))),
             ("segments_of_map", per(segments.count(State::Map))),
             ("used_ratio", per(in_use) / per(self.geometry.segments)),
+            ("write_amplification", self.amplification()),
             ("batches", per(counts.batches.get())),
             ("records", per(counts.records.get())),
             ("record_bytes", per(counts.record_blocks.get()) * block),

@@ -96,7 +96,12 @@ impl<V: Remap> Manager<V> {
             })
         };
         let each: Vec<Value> = entries.iter().zip(&spaces.each).map(tell).collect();
-        json!({ "volumes": each, "mapped_bytes": mapped * block, "used_bytes": spaces.used * block })
+        json!({
+            "volumes": each,
+            "mapped_bytes": mapped * block,
+            "used_bytes": spaces.used * block,
+            "write_amplification": self.volume.write_amplification(),
+        })
     }
 
     /// Lets `to` use the storage of `from` wherever both hold the same bytes at the same place.

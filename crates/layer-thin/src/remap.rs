@@ -65,6 +65,9 @@ pub trait Remap: 'static {
         tag: Tag,
     ) -> impl Future<Output = Result<Compared, BioError>>;
 
+    /// Bytes that the last writes wrote below for each byte of data; 0 if there were none.
+    fn write_amplification(&self) -> f64;
+
     /// How many blocks are mapped, and what each of these ranges takes, which do not overlap.
     fn measure(&self, volumes: Vec<Range<u64>>) -> impl Future<Output = (u64, Spaces)>;
 }

@@ -62,6 +62,8 @@ pub struct Row {
     pub energy_j: Option<f64>,
     /// Share of the time in which it worked, if it is a model.
     pub busy: Option<f64>,
+    /// Bytes that it writes below for each byte of data, if it tells that.
+    pub amplification: Option<f64>,
     /// Times that it broke the contract.
     pub violations: u64,
     /// Why it cannot be used.
@@ -158,7 +160,18 @@ fn exports(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
 
 fn row(what: What, name: &str, kind: &str) -> Row {
     let (name, kind) = (name.to_string(), kind.to_string());
-    Row { what, name, kind, flow: None, power_w: None, energy_j: None, busy: None, violations: 0, unusable: None }
+    Row {
+        what,
+        name,
+        kind,
+        flow: None,
+        power_w: None,
+        energy_j: None,
+        busy: None,
+        amplification: None,
+        violations: 0,
+        unusable: None,
+    }
 }
 
 fn parts(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
@@ -184,6 +197,7 @@ fn parts(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
 fn describe(row: &mut Row, old: Option<&PartStatus>, part: &PartStatus, span: f64) {
     row.violations = part.violations;
     row.unusable = part.unusable.clone();
+    row.amplification = part.stats.get("write_amplification").copied().filter(|ratio| *ratio > 0.0);
     let Some(usage) = part.usage else { return };
     let old = old.and_then(|old| old.usage).unwrap_or_default();
     row.energy_j = Some(usage.energy_j);

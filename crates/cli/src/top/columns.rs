@@ -34,7 +34,7 @@ fn known(value: Option<f64>, text: fn(f64) -> String) -> String {
 }
 
 /// Devices, layers and exports. The first column takes what the others leave.
-pub static PLACES: [Column<Row>; 13] = [
+pub static PLACES: [Column<Row>; 14] = [
     column("name", 12, 0, |row| row.name.clone()),
     column("kind", 11, 5, |row| if row.what == What::Export { "export".into() } else { row.kind.clone() }),
     column("ops/s", 6, 0, |row| with_flow(row, |flow| rate(flow.ops_s))),
@@ -48,6 +48,7 @@ pub static PLACES: [Column<Row>; 13] = [
     column("err/s", 5, 8, |row| with_flow(row, |flow| rate(flow.failed_s))),
     column("W", 5, 9, |row| known(row.power_w, digits)),
     column("busy", 5, 9, |row| known(row.busy, |busy| format!("{:.0} %", busy * 100.0))),
+    column("WA", 5, 4, |row| known(row.amplification, digits)),
 ];
 
 /// Clients.

@@ -10,7 +10,8 @@ pub const VERB: Verb = Verb::of::<Usage>(About {
     words: &["volume", "usage"],
     summary: "Tell what each volume takes",
     details: "`mapped` is all its blocks, `own` those that its deletion gives back, `shared` those that other volumes use too. Found by a pass \
-              over all mappings, while requests go on.",
+              over all mappings, while requests go on. Write amplification is what goes below for each byte of data: of the last writes, \
+              about as many as the device below has room for.",
     examples: &[Example { line: "esker volume usage", does: "tells it of the server at esker.ctl" }],
 });
 
@@ -34,5 +35,7 @@ fn render(answer: &serde_json::Value) -> String {
     let rows: Vec<Vec<String>> =
         answer["volumes"].as_array().map_or_else(Vec::new, |all| all.iter().map(row).collect());
     let table = table(&["name", "size", "mapped", "own", "shared"], &rows);
-    format!("{table}\nall together: {}", bytes(answer, "used_bytes"))
+    let amplification = answer["write_amplification"].as_f64().unwrap_or(0.0);
+    let all = bytes(answer, "used_bytes");
+    format!("{table}\nall together: {all}\nwrite amplification of the last writes: {amplification:.2}")
 }

@@ -268,6 +268,7 @@ impl Volume {
         let (heads, runs) = (before, Runs::at(starts));
         log.flights.push_back(Flight { heads, seq, end, runs, segments, items: picked.items, landed: None });
         self.counts.note_batch(own, front, all);
+        self.note_written();
         self.owe_cleaning((front + all) * u64::from(g.block));
         Formed { number, parts, below, tag }
     }

@@ -78,7 +78,7 @@ fn a_wide_screen_shows_everything() {
     let wanted = [
         "esker top  run/esker.ctl  every 1 s  by text  h: help",
         "up 1 h 0 min, io_uring, 2 clients, 3 in flight, 2.05k ops/s, measuring devices",
-        "name                                    kind  ops/s r MB/s w MB/s     p50     p99     max queue mean q err/s     W  busy",
+        "name                                    kind  ops/s r MB/s w MB/s     p50     p99     max queue mean q err/s     W  busy    WA",
         "vol                                   export  2.05k   8.19   0.20  130 us 2.10 ms 2.10 ms     3   0.36     0",
         "hd0                               disk-model  1.00k   4.10      0  130 us  130 us  130 us     3   0.13     0  6.50  42 %",
         "cache                                  stats      -      -      -       -       -       -     -      -     -",
