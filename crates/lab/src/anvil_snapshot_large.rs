@@ -6,8 +6,8 @@
 //! reads what is not mapped: the volume answers that at once, so the time between two answers is the time in which it
 //! answers nothing.
 //!
-//! Beside each snapshot, two blocks of a plain file are overwritten and made durable by `fdatasync`: what the machine's disk
-//! makes of one durable write, at its worst.
+//! Beside each snapshot, two blocks of a plain file are overwritten and made durable by `fdatasync`: what the machine's
+//! disk makes of one durable write, at its worst.
 //!
 //! `after_over_before`: random writes, each round of *after* behind a new snapshot, with the round before it deleted.
 

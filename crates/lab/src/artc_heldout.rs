@@ -7,8 +7,8 @@
 //! program itself and its prediction (`esker trace predict --prepared`) run on the target in turns, each on a new file
 //! system. The program's own files are not in memory there; its libraries are. The error is that of the whole process.
 //!
-//! `--quick` judges the held-out half by the table of known errors. The long form first measures the other half, and
-//! prints that table's rows: mean and worst by class, and the error to state, which is [`MARGIN`] times the worst,
+//! `--quick` judges the held-out half by the table of known errors. The long form first measures the other half. It
+//! prints that table's rows: mean and worst by class, and the error to state. That is [`MARGIN`] times the worst,
 //! because a half of another dozen programs has a worse one as often as not. It is at least [`LEAST`].
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use esker_trace_calls::{PathBytes, Platform, Snapshot, Trace};
 use esker_trace_order::compiled::Program;
 use esker_trace_record::Method;
 use esker_trace_replay::init::TREE;
-use esker_trace_replay::report::behaviour::Class;
+use esker_trace_replay::report::behaviour::WaitClass;
 use esker_trace_replay::{
     ExchangeBy, FsyncMeans, InitMode, KernelOptions, PredictOptions, ReplayInput, ReplayOptions, Report, predict,
 };
@@ -80,7 +80,7 @@ fn halves() -> Result<[Vec<Entry>; 2], LabError> {
 /// A program and its prediction on a target.
 struct Row {
     name: String,
-    class: Class,
+    class: WaitClass,
     /// Of the prediction, too long if positive; `None` if nothing was predicted.
     error: Option<f64>,
     stated: Option<f64>,
@@ -122,7 +122,7 @@ fn measured(half: &[Entry], mounts: &[Mounted], lab: &Lab<'_>) -> Result<Vec<Row
 
 /// The errors by class, as figures and as rows of the table of known errors.
 fn learn(rows: &[Row], lab: &Lab<'_>) -> Vec<Figure> {
-    let mut classes: BTreeMap<Class, Vec<f64>> = BTreeMap::new();
+    let mut classes: BTreeMap<WaitClass, Vec<f64>> = BTreeMap::new();
     for row in rows {
         classes.entry(row.class).or_default().extend(row.error.map(f64::abs));
     }
@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     fn row(name: &str, error: Option<f64>, stated: Option<f64>) -> Row {
-        Row { name: name.to_string(), class: Class::Reads, error, stated, original_ms: 1.0 }
+        Row { name: name.to_string(), class: WaitClass::Reads, error, stated, original_ms: 1.0 }
     }
 
     #[test]

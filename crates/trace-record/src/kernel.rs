@@ -51,8 +51,8 @@ const ITEM_MAX: i32 = 256;
 const EXIT_MAX: i32 = 1024;
 /// What is read at the end of the call under way.
 const ITEM_EXIT: i16 = 0;
-/// The last page fault: whether the kernel had it and whether it may make a page dirty, its address, and when a page of a file was first wanted for it, or
-/// 0.
+/// The last page fault: whether the kernel had it and whether it may make a page dirty, its address, and when a page of
+/// a file was first wanted for it, or 0.
 const FAULT_IN_CALL: i16 = 4;
 const FAULT_ADDRESS: i16 = 8;
 const FAULT_BEGUN: i16 = 16;

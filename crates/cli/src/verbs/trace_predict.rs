@@ -18,9 +18,9 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Predict>(About {
     words: &["trace", "predict"],
     summary: "Predict how long a recorded program takes on a file system",
-    details: "Makes the tree with which the traces begin below DIR/tree, takes the program's own files out of memory, reads \
-              all others, such as libraries, and replays the calls by the rules that predict best, computing as long as \
-              traced. Prints the predicted time with its stated error. The error is that of programs of the same class: \
+    details: "Makes the tree with which the traces begin below DIR/tree. Takes the program's own files out of memory, and \
+              reads all others, such as libraries. Then replays the calls by the rules that predict best, computing as \
+              long as traced. Prints the predicted time with its stated error. The error is that of programs of the same class: \
               those that wait for syncs, for reads, or compute. Records nothing, and touches nothing outside of DIR. The \
               exit status is 4 where a replay predicts nothing, because calls had other results than traced, or because \
               the trace does not hold all I/O.",

@@ -1,8 +1,8 @@
 //! Changes of leaves that a checkpoint lists instead of writing the leaves.
 //!
-//! Random overwrites change most leaves a little. The table notes which blocks of a leaf change; a checkpoint lists what
-//! the leaf has in them, in nodes of their own, and leaves the leaf's page as it is. A list says what the blocks map to
-//! when it is made, so a block that changes often is listed once.
+//! Random overwrites change most leaves a little. The table notes which blocks of a leaf change. A checkpoint lists
+//! what the leaf has in them, in nodes of their own, and leaves the leaf's page as it is. A list says what the blocks
+//! map to when it is made, so a block that changes often is listed once.
 //!
 //! A page says which checkpoint wrote it. Recovery takes a listed change into a leaf if the list is newer than the
 //! leaf's page. So a leaf that is written again, or a number that is given again, makes older changes void, and only
@@ -43,8 +43,8 @@ impl Lists {
 }
 
 impl Map {
-    /// Lists what has changed in leaves since the last checkpoint, or settles: if lists would take more pages than the
-    /// leaves, or more than half of those of the map, or if `room` pages leave no space for a whole rewrite.
+    /// Lists what has changed in leaves since the last checkpoint. It settles instead if lists would take more pages
+    /// than the leaves or than half of the nodes, or if `room` pages leave no space for a whole rewrite.
     pub(crate) fn list_changes(&mut self, room: u64) {
         let most = self.nodes() / 2;
         let notes_max = usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(self.fanout.changes);

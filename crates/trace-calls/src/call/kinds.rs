@@ -232,8 +232,8 @@ calls! {
     MapSync = 78 "msync" [Maps, Sync, Never, Changes] { address: u64, len: u64, flags: MapSyncFlags }
     /// Tells about accesses to come.
     MapAdvise = 79 "madvise" [Maps, Hints, Never, Changes] { address: u64, len: u64, advice: MapAdvice }
-    /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`] and [`Call::PageWrite`]; its descriptor is that of the
-    /// map.
+    /// A part of a mapped file was touched. Compilers make it of [`Call::PageFault`] and [`Call::PageWrite`]; its
+    /// descriptor is that of the map.
     MapTouch = 80 "map_touch" [Maps, Read, Never, Changes] { fd: Fd, offset: u64, len: u64, write: bool }
     /// An access to mapped memory that the kernel had to bring a file's page for; `address` is the page's.
     PageFault = 81 "page_fault" [Maps, Read, Never, Changes] { address: u64, len: u64 }

@@ -405,8 +405,8 @@ fn process_exit() -> Program {
     code.finish("process_exit", "raw_tp/sched_process_exit")
 }
 
-/// Notes the address of a fault, the first argument, and whether it is a write, from the third; whether a file is behind
-/// it is not known yet.
+/// Notes the address of a fault, the first argument, and whether it is a write, from the third. Whether a file is
+/// behind it is not known yet.
 fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Program {
     let mut code = Code::new();
     let out = code.label();

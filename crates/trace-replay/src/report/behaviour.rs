@@ -12,7 +12,7 @@ use super::text::percent;
 /// What takes the largest part of a program's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum WaitClass {
     /// Calls that make data durable.
     Syncs,
     /// Calls that read data or metadata.
@@ -21,16 +21,16 @@ pub enum Class {
     Computes,
 }
 
-impl Class {
+impl WaitClass {
     /// All classes.
-    pub const ALL: [Class; 3] = [Class::Syncs, Class::Reads, Class::Computes];
+    pub const ALL: [WaitClass; 3] = [WaitClass::Syncs, WaitClass::Reads, WaitClass::Computes];
 
     /// The name in reports and in the table of known errors.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Syncs => "syncs",
-            Class::Reads => "reads",
-            Class::Computes => "computes",
+            WaitClass::Syncs => "syncs",
+            WaitClass::Reads => "reads",
+            WaitClass::Computes => "computes",
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct Behaviour {
 impl Behaviour {
     /// Of calls within an elapsed time, in nanoseconds. A time without calls is computation.
     pub(crate) fn of(spans: &[Span], elapsed_ns: u64) -> Behaviour {
-        let mut events: Vec<(u64, Class, i64)> = Vec::new();
+        let mut events: Vec<(u64, WaitClass, i64)> = Vec::new();
         for (span, class) in spans.iter().filter_map(|span| Some((span, class_of(span)?))) {
             events.extend([(span.issue_ns, class, 1), (span.done_ns, class, -1)]);
         }
@@ -63,15 +63,15 @@ impl Behaviour {
                 (_, _) => syncs_ns += at - since,
             }
             since = at;
-            *(if class == Class::Syncs { &mut syncing } else { &mut reading }) += change;
+            *(if class == WaitClass::Syncs { &mut syncing } else { &mut reading }) += change;
         }
         let [syncs, reads] = [syncs_ns, reads_ns].map(|ns: u64| ns as f64 / elapsed_ns.max(1) as f64);
         Behaviour { syncs, reads, computes: 1.0 - syncs - reads }
     }
 
     /// The largest share.
-    pub fn class(&self) -> Class {
-        let shares = [self.syncs, self.reads, self.computes].into_iter().zip(Class::ALL);
+    pub fn class(&self) -> WaitClass {
+        let shares = [self.syncs, self.reads, self.computes].into_iter().zip(WaitClass::ALL);
         shares.max_by(|one, other| one.0.total_cmp(&other.0)).expect("there are classes").1
     }
 }
@@ -88,16 +88,16 @@ impl fmt::Display for Behaviour {
 }
 
 /// Whether a call waits for durable data or for data; `None` of others, and of those that wait for threads.
-fn class_of(span: &Span) -> Option<Class> {
+fn class_of(span: &Span) -> Option<WaitClass> {
     match span.category {
         _ if span.waits => None,
-        Category::Sync => Some(Class::Syncs),
+        Category::Sync => Some(WaitClass::Syncs),
         Category::Read
         | Category::Copy
         | Category::Stat
         | Category::Open
         | Category::Directory
-        | Category::Attributes => Some(Class::Reads),
+        | Category::Attributes => Some(WaitClass::Reads),
         Category::Write
         | Category::Close
         | Category::Names
@@ -127,9 +127,9 @@ mod tests {
         ];
         let behaviour = Behaviour::of(&spans, 1000);
         assert_eq!(behaviour, Behaviour { syncs: 0.2, reads: 0.3, computes: 0.5 });
-        assert_eq!(behaviour.class(), Class::Computes);
-        assert_eq!(Behaviour::of(&spans[..3], 600).class(), Class::Reads);
-        assert_eq!(Behaviour::of(&spans[..1], 300).class(), Class::Syncs);
-        assert_eq!(Behaviour::of(&[], 0).class(), Class::Computes);
+        assert_eq!(behaviour.class(), WaitClass::Computes);
+        assert_eq!(Behaviour::of(&spans[..3], 600).class(), WaitClass::Reads);
+        assert_eq!(Behaviour::of(&spans[..1], 300).class(), WaitClass::Syncs);
+        assert_eq!(Behaviour::of(&[], 0).class(), WaitClass::Computes);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use esker_report::KnownError;
 use serde::{Deserialize, Serialize};
 
-use super::behaviour::Class;
+use super::behaviour::WaitClass;
 use super::text::{percent, span};
 use super::{How, Report};
 
@@ -42,7 +42,7 @@ struct Row {
     /// Rules that must be in force.
     rules: Vec<String>,
     /// Of programs of this class alone.
-    behaviour: Option<Class>,
+    behaviour: Option<WaitClass>,
     /// The error to state, where that is more than the worst which was measured.
     stated: Option<f64>,
     #[serde(flatten)]
@@ -50,7 +50,7 @@ struct Row {
 }
 
 impl Row {
-    fn is_of(&self, how: &How, file_system: &str, class: Class) -> bool {
+    fn is_of(&self, how: &How, file_system: &str, class: WaitClass) -> bool {
         let has = |rule: &String| how.rules.split(' ').any(|one| one == rule);
         let is_of_class = self.behaviour.is_none_or(|behaviour| behaviour == class);
         let is_of_mode = self.mode == how.mode && self.rules.iter().all(has);
@@ -123,7 +123,7 @@ fn range(elapsed_ns: u64, error: f64) -> [u64; 2] {
 
 static ROWS: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).expect("the table is tested"));
 
-fn known(how: &How, file_system: &str, class: Class) -> Vec<&'static Row> {
+fn known(how: &How, file_system: &str, class: WaitClass) -> Vec<&'static Row> {
     ROWS.known.iter().filter(|row| row.is_of(how, file_system, class)).collect()
 }
 
