@@ -13,9 +13,9 @@ use esker_trace_order::rules::{Order, Rules};
 use crate::etrace::{sealed as sealed_blocks, unpacked};
 use crate::trace::{mapped, strace_corpus, written};
 
-/// Where the table of sections begins, its rows, and a row's length.
+/// Where the table of sections begins, behind the number of its rows; most rows, and the length of one.
 const TABLE: usize = 16;
-const ROWS: usize = 10;
+const ROWS_MAX: usize = 11;
 const ROW: usize = 24;
 
 /// What a recording may claim to hold.
@@ -39,7 +39,8 @@ pub(crate) fn recordings() -> Vec<Vec<u8>> {
 /// The input with right checksums, so that damage comes past them.
 fn sealed(input: &[u8]) -> Vec<u8> {
     let mut bytes = input.to_vec();
-    let end = TABLE + ROWS * ROW;
+    let rows = bytes.get(TABLE - 4..TABLE).map_or(0, |count| u32::from_le_bytes(count.try_into().expect("four bytes")));
+    let end = TABLE + (rows as usize).min(ROWS_MAX) * ROW;
     if bytes.len() < end + 4 {
         return bytes;
     }
