@@ -277,7 +277,7 @@ fn reread(pages: &Written, (root, height): (PageNo, u8)) -> Map {
         levels.push(below);
     }
     let numbers = levels.pop().unwrap();
-    let numbered = numbers.iter().copied().into_iter().zip(0..).filter(|(page, _)| !page.is_none());
+    let numbered = numbers.iter().copied().zip(0..).filter(|(page, _)| !page.is_none());
     let nodes = numbered.map(|(page, id)| match &pages[&page] {
         (_, Content::Node(node)) => (NodeId(id), page, (**node).clone()),
         (_, Content::Index(..)) => panic!("page {page} is no node"),
