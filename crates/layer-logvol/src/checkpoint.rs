@@ -1,6 +1,6 @@
-//! Checkpoints: the nodes of the map that have changed, or lists of their changes, and the index of all nodes are
-//! written to free pages, then a slot that names the root of the index. What dead nodes refer to is given back before,
-//! so that all of it becomes free.
+//! Checkpoints. Changed nodes of the map, or lists of their changes, and the index of all nodes go to free pages. A slot
+//! that names the root of the index follows. What dead nodes refer to is given back before, so that all of it becomes
+//! free.
 //!
 //! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
 //! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds

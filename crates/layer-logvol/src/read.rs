@@ -31,7 +31,7 @@ impl Volume {
             Some(extent)
                 if extent.range() == range
                     && bio.range.is_aligned(u64::from(self.config.medium_block))
-                    && let Some(byte) = self.place(extent.pba) =>
+                    && let Some(byte) = self.stores.place(extent.pba) =>
             {
                 let segment = self.geometry.segment_of(extent.pba);
                 self.segments.borrow_mut().hold(segment);
@@ -46,11 +46,6 @@ impl Volume {
                 Step::later(async move { Flow::Done(volume.join(below, bio, parts).await) })
             }
         }
-    }
-
-    /// Where a read of a block may go directly.
-    fn place(&self, pba: u64) -> Option<u64> {
-        self.stores.place(self.geometry.segment_of(pba), pba % self.geometry.segment)
     }
 
     /// Ends what [`Volume::read`] passed down.

@@ -1,7 +1,7 @@
 //! Where a volume is kept: segments in one store; pages of the map and slots, which are overwritten, in another one.
 //!
-//! A segment is written from its front to its end, never changed, and erased as a whole, so that it may as well be an
-//! object of a store as a range of a device. Log, collector, checkpoints and recovery know the traits only.
+//! A segment is written from its front to its end, never changed, and erased as a whole. So it may as well be an object
+//! of a store as a range of a device. Log, collector, checkpoints and recovery know the traits only.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -32,8 +32,8 @@ pub trait SegmentStore {
     /// Makes the first bytes of a segment take space, whatever they read as. A hint.
     fn reserve(&self, below: &Below, segment: SegmentNo, bytes: u64) -> Step<Done>;
 
-    /// The byte of lower device 0 at which a block of a segment lies, if a read of it may go there directly.
-    fn place(&self, segment: SegmentNo, block: u64) -> Option<u64>;
+    /// The byte of lower device 0 at which a physical block lies, if a read of it may go there directly.
+    fn place(&self, pba: u64) -> Option<u64>;
 }
 
 /// Keeps pages of the map and slots of the superblock.
@@ -73,9 +73,9 @@ impl Stores {
         Stores { segments, map, flush_together: false }
     }
 
-    /// The byte of lower device 0 at which a block of a segment lies, if a read of it may go there directly.
-    pub(crate) fn place(&self, segment: SegmentNo, block: u64) -> Option<u64> {
-        self.segments.place(segment, block)
+    /// See [`SegmentStore::place`].
+    pub(crate) fn place(&self, pba: u64) -> Option<u64> {
+        self.segments.place(pba)
     }
 
     /// The stores as a request or task with this way down reaches them.
@@ -190,8 +190,8 @@ impl SegmentStore for DeviceStore {
         submit(below, Bio { flags, ..bio }.tagged(METADATA))
     }
 
-    fn place(&self, segment: SegmentNo, block: u64) -> Option<u64> {
-        Some(self.byte(segment, block))
+    fn place(&self, pba: u64) -> Option<u64> {
+        Some(self.geometry.byte_of(pba))
     }
 }
 

@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::conformance::{self, Options};
-use esker_block::{Below, Bio, Buf, Device, Done, Kind, Limits, OpKind, RangeOp, Step};
+use esker_block::{Below, Bio, BioError, Buf, Device, Done, Kind, Limits, OpKind, RangeOp, Step};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_layer_kit::Io;
 use esker_rt::Rt;
@@ -170,6 +170,25 @@ fn run<F: Future<Output = ()> + 'static>(body: impl FnOnce(Rt) -> F) {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     sim.block_on(body(rt));
+}
+
+/// A device that fails requests with what it is told.
+struct Failing<F> {
+    inner: Rc<dyn Device>,
+    fails: F,
+}
+
+impl<F: Fn(&Bio) -> Option<BioError>> Device for Failing<F> {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        match (self.fails)(&bio) {
+            Some(error) => Step::Now(bio.fail(error)),
+            None => self.inner.submit(bio),
+        }
+    }
 }
 
 /// A device that holds requests back until they are let go, in any order. What passes is noted.

@@ -10,7 +10,7 @@ use std::ptr;
 pub struct FileMap {
     start: *mut libc::c_void,
     len: usize,
-    is_written: bool,
+    is_writable: bool,
 }
 
 // SAFETY: the address is only ever given to the kernel, whose calls on memory any thread may make at any time.
@@ -22,17 +22,17 @@ impl FileMap {
     /// Maps `len` bytes of a file from `offset` on, a multiple of the page size.
     ///
     /// # Errors
-    /// The kernel's: also if the file may not be read, or not be written if it `is_written`.
-    pub fn new(file: &impl AsFd, offset: u64, len: u64, is_written: bool) -> io::Result<FileMap> {
+    /// The kernel's: also if the file may not be read, or not be written if it `is_writable`.
+    pub fn new(file: &impl AsFd, offset: u64, len: u64, is_writable: bool) -> io::Result<FileMap> {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let (at, len) = (i64::try_from(offset).map_err(invalid)?, usize::try_from(len).map_err(invalid)?);
         let fd = file.as_fd().as_raw_fd();
-        let protection = libc::PROT_READ | if is_written { libc::PROT_WRITE } else { 0 };
+        let protection = libc::PROT_READ | if is_writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: the kernel chooses an address at which nothing is; the descriptor is borrowed for the call's time.
         let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, at) };
         match start == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
-            false => Ok(FileMap { start, len, is_written }),
+            false => Ok(FileMap { start, len, is_writable }),
         }
     }
 
@@ -52,7 +52,7 @@ impl FileMap {
 
     /// Whether pages may be made dirty.
     pub fn is_writable(&self) -> bool {
-        self.is_written
+        self.is_writable
     }
 
     /// Makes the page at `offset` of the map dirty as a write does that changes no byte (`MADV_POPULATE_WRITE`, Linux

@@ -73,31 +73,17 @@ fn lists_that_are_too_many_are_settled() {
     });
 }
 
-/// A device that has no space for slots while it is told so.
-struct Full {
-    inner: Rc<dyn Device>,
-    is_full: Rc<Cell<bool>>,
-}
-
-impl Device for Full {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-
-    fn submit(&self, bio: Bio) -> Step<Done> {
-        match bio.flags.fua && self.is_full.get() {
-            true => Step::Now(bio.fail(BioError::NoSpace("the device below".into()))),
-            false => self.inner.submit(bio),
-        }
-    }
-}
-
 /// Pages of a checkpoint that failed have the generation of the next one, whose lists would be void for them.
 #[test]
 fn a_checkpoint_behind_one_that_failed_lists_nothing() {
     run(async |rt| {
         let (media, is_full) = (media(MEDIUM), Rc::new(Cell::new(false)));
-        let full = Rc::new(Full { inner: device(&rt, &media), is_full: is_full.clone() });
+        // Only slots are written so that they are durable at once.
+        let lacks_space = {
+            let is_full = is_full.clone();
+            move |bio: &Bio| (bio.flags.fua && is_full.get()).then(|| BioError::NoSpace("the device below".into()))
+        };
+        let full = Rc::new(Failing { inner: device(&rt, &media), fails: lacks_space });
         let bench = Bench::open(&rt, full, SEGMENT, 1 << 30).await;
         bench.write(0, 8, 1).await;
         bench.grow_map().await;

@@ -289,30 +289,17 @@ fn whole_blocks_claim_nothing_while_no_part_is_changed() {
     });
 }
 
-/// A device whose reads fail while it is told so.
-struct Failing {
-    inner: Rc<dyn Device>,
-    fails: Rc<Cell<bool>>,
-}
-
-impl Device for Failing {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-
-    fn submit(&self, bio: Bio) -> Step<Done> {
-        match bio.op {
-            esker_block::Op::Read if self.fails.get() => Step::Now(bio.fail(esker_block::BioError::io("no read"))),
-            _ => self.inner.submit(bio),
-        }
-    }
-}
-
 #[test]
 fn a_part_whose_block_cannot_be_read_fails_alone_and_changes_nothing() {
     run(async |rt| {
         let fails = Rc::new(Cell::new(false));
-        let failing = Failing { inner: device(&rt, &media(2 << 20)), fails: fails.clone() };
+        let fail_reads = {
+            let fails = fails.clone();
+            move |bio: &Bio| {
+                (bio.op == esker_block::Op::Read && fails.get()).then(|| esker_block::BioError::io("no read"))
+            }
+        };
+        let failing = Failing { inner: device(&rt, &media(2 << 20)), fails: fail_reads };
         let bench = open_large(&rt, Rc::new(failing), 64 << 10, 1 << 30).await;
         change(&bench, write_of(&bench, 0, IN_BLOCK, 1)).await;
         fails.set(true);

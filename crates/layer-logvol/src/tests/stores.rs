@@ -92,7 +92,7 @@ impl SegmentStore for Objects {
         self.later(Bio::flush())
     }
 
-    fn place(&self, _: SegmentNo, _: u64) -> Option<u64> {
+    fn place(&self, _: u64) -> Option<u64> {
         None
     }
 }
