@@ -1,4 +1,5 @@
-//! How far each thread is, and how others wait for it: two words a thread, a short spin, then the kernel's futex.
+//! How far each thread is, and how others wait for it: a count, a short spin, then the kernel's futex. A thread that
+//! begins hundreds of others has hundreds of waiters, so a step wakes only those whose wish it meets.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,29 +14,49 @@ use crate::clock;
 const SPIN_NS: u64 = 2_000;
 /// Longest sleep before a thread looks whether the replay was stopped.
 const LOOK: Duration = Duration::from_millis(100);
-const NOBODY: u32 = u32::MAX;
+const UNWANTED: u32 = u32::MAX;
+/// Bells of a counter.
+const BELLS: u32 = 32;
 
-/// One counter that only grows, and its waiters.
+/// One counter that only grows, and its waiters. One thread counts.
 ///
-/// A waiter first says up to where it waits, then looks again, then sleeps on the bell's old value. The counter stores
-/// first, then looks for waiters, and rings if the lowest wish is met. All accesses are in one order, so either the
+/// Wishes for counts that differ by a multiple of [`BELLS`] share a bell. A waiter first says up to where it waits, then
+/// looks again, then sleeps on its bell's old value. The counter stores first, then looks for waiters at the bells of
+/// all counts that it went past, and rings those whose lowest wish is met. All accesses are in one order, so either the
 /// waiter sees the new count, or the other one sees the wish. A wish that is wiped out by a ring is stated anew by its
 /// waiter, because the bell has changed.
+#[derive(Default)]
 #[repr(align(64))]
 pub struct Counter {
     count: AtomicU32,
+    bells: [Bell; BELLS as usize],
+}
+
+struct Bell {
+    /// The lowest wish.
     wanted: AtomicU32,
-    bell: AtomicU32,
+    /// How often it was rung.
+    rung: AtomicU32,
 }
 
 /// The replay was stopped while a thread waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-impl Default for Counter {
-    /// At zero, without a waiter.
-    fn default() -> Counter {
-        Counter { count: AtomicU32::new(0), wanted: AtomicU32::new(NOBODY), bell: AtomicU32::new(0) }
+impl Default for Bell {
+    /// Without a waiter.
+    fn default() -> Bell {
+        Bell { wanted: AtomicU32::new(UNWANTED), rung: AtomicU32::new(0) }
+    }
+}
+
+impl Bell {
+    /// Wakes all waiters; they look again.
+    fn ring(&self) {
+        self.wanted.store(UNWANTED, Ordering::SeqCst);
+        self.rung.fetch_add(1, Ordering::SeqCst);
+        // Waking cannot fail on memory of this process.
+        let _woken = futex::wake(&self.rung, futex::Flags::PRIVATE, u32::MAX >> 1);
     }
 }
 
@@ -47,18 +68,22 @@ impl Counter {
 
     /// Counts up to `count`, and wakes its waiters.
     pub fn reach(&self, count: u32) {
-        self.count.store(count, Ordering::SeqCst);
-        if count >= self.wanted.load(Ordering::SeqCst) {
-            self.ring();
+        let before = self.count.swap(count, Ordering::SeqCst);
+        for passed in before + 1..=count.min(before + BELLS) {
+            let bell = self.bell(passed);
+            if count >= bell.wanted.load(Ordering::SeqCst) {
+                bell.ring();
+            }
         }
     }
 
     /// Wakes all waiters; they look again.
     pub fn ring(&self) {
-        self.wanted.store(NOBODY, Ordering::SeqCst);
-        self.bell.fetch_add(1, Ordering::SeqCst);
-        // Waking cannot fail on memory of this process.
-        let _woken = futex::wake(&self.bell, futex::Flags::PRIVATE, u32::MAX >> 1);
+        self.bells.iter().for_each(Bell::ring);
+    }
+
+    fn bell(&self, count: u32) -> &Bell {
+        &self.bells[(count % BELLS) as usize]
     }
 
     /// Waits until the count is at least `needed`.
@@ -69,9 +94,10 @@ impl Counter {
         if self.count() >= needed || self.spin(needed) {
             return Ok(());
         }
+        let bell = self.bell(needed);
         loop {
-            let bell = self.bell.load(Ordering::SeqCst);
-            self.wanted.fetch_min(needed, Ordering::SeqCst);
+            let rung = bell.rung.load(Ordering::SeqCst);
+            bell.wanted.fetch_min(needed, Ordering::SeqCst);
             if self.count() >= needed {
                 return Ok(());
             }
@@ -79,7 +105,7 @@ impl Counter {
                 return Err(Stopped);
             }
             let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-            match futex::wait(&self.bell, futex::Flags::PRIVATE, bell, Some(&look)) {
+            match futex::wait(&bell.rung, futex::Flags::PRIVATE, rung, Some(&look)) {
                 Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => {}
                 Err(e) => unreachable!("a futex of this process cannot be waited for: {e}"),
             }

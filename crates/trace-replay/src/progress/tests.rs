@@ -44,6 +44,38 @@ fn waiters_with_different_wishes_are_all_woken() {
 }
 
 #[test]
+fn a_count_that_leaps_wakes_all_waiters_that_it_passes() {
+    for leap in [1, 7, BELLS - 1, BELLS, BELLS + 1, 5 * BELLS] {
+        let counter = Arc::new(Counter::default());
+        let stop = Arc::new(AtomicBool::new(false));
+        let waiter = |needed: u32| {
+            let (counter, stop) = (counter.clone(), stop.clone());
+            move || counter.wait(needed, &stop)
+        };
+        let threads: Vec<_> = (1..=leap).map(|needed| thread::spawn(waiter(needed))).collect();
+        // All of them sleep.
+        thread::sleep(Duration::from_millis(20));
+        counter.reach(leap);
+        let start = clock::now_ns();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == Ok(())));
+        let late = Duration::from_nanos(clock::now_ns() - start);
+        assert!(late < LOOK / 2, "{leap}: a waiter woke by its timeout: {late:?}");
+    }
+}
+
+#[test]
+fn a_step_wakes_only_those_whose_wish_it_meets() {
+    let counter = Counter::default();
+    let rung = |bell: u32| counter.bell(bell).rung.load(Ordering::SeqCst);
+    counter.bell(5).wanted.store(5, Ordering::SeqCst);
+    counter.bell(9).wanted.store(9, Ordering::SeqCst);
+    counter.reach(8);
+    assert_eq!([rung(5), rung(9)], [1, 0]);
+    counter.reach(9);
+    assert_eq!([rung(5), rung(9)], [1, 1]);
+}
+
+#[test]
 fn who_waits_for_nobody_is_let_go() {
     let counter = Arc::new(Counter::default());
     let stop = Arc::new(AtomicBool::new(false));
