@@ -6,7 +6,8 @@
 //!
 //! The scheme only gives advice, so it stands with the kernel's khugepaged and with a fast one. Everything that decides
 //! is there before the program uses its memory, and then the first use of each page counts as a use for DAMON. So the
-//! scheme stands a third time, where it begins [`LATE`] after the first use.
+//! scheme stands a third time, where it begins [`LATE`] after the first use, and there also in a form that waits until
+//! use has settled.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use esker_lab_kit::{Figure, Lab, LabError, machine::told_bytes};
 
-use crate::ingens::damos::{self, Damos};
+use crate::ingens::damos::{self, Damos, ETHP, SETTLED, Schemes};
 use crate::ingens::hotcold::{HotCold, Layout};
 use crate::ingens::settings::keep_memory;
 use crate::ingens::{Arm, Manager, Seen, process_cpu, room};
@@ -23,7 +24,7 @@ mod guest;
 
 const QUICK: Duration = Duration::from_secs(30);
 const WHOLE: Duration = Duration::from_secs(120);
-const LAYOUT: Layout = Layout { hot: 24, cold: 24, hot_sparse: 24, cold_sparse: 24 };
+const LAYOUT: Layout = Layout { hot: 12, cold: 24, hot_sparse: 12, cold_sparse: 24 };
 const LOOKS: Duration = Duration::from_millis(100);
 /// From the end of the first use to the beginning of the late scheme.
 const LATE: Duration = Duration::from_secs(3);
@@ -43,16 +44,17 @@ struct Rule {
 enum Decider {
     None,
     Scheme,
-    LateScheme,
+    LateScheme(Schemes),
     Manager,
 }
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
     Rule { word: "base", arm: Arm::Base, decider: Decider::None },
     Rule { word: "always", arm: Arm::Greedy, decider: Decider::None },
     Rule { word: "damon", arm: Arm::Advised, decider: Decider::Scheme },
     Rule { word: "damon_fast", arm: Arm::AdvisedFast, decider: Decider::Scheme },
-    Rule { word: "damon_late", arm: Arm::AdvisedFast, decider: Decider::LateScheme },
+    Rule { word: "damon_late", arm: Arm::AdvisedFast, decider: Decider::LateScheme(ETHP) },
+    Rule { word: "damon_settled", arm: Arm::AdvisedFast, decider: Decider::LateScheme(SETTLED) },
     Rule { word: "ours", arm: Arm::Base, decider: Decider::Manager },
 ];
 
@@ -108,17 +110,21 @@ fn measure(rule: &Rule, lab: &Lab<'_>) -> Result<[Option<f64>; MEASURES.len()], 
     let held = rule.arm.hold(lab)?;
     let mut program = HotCold::start(LAYOUT)?;
     let pid = program.pid();
-    let is = |decider| rule.decider == decider;
-    let manager = is(Decider::Manager).then(|| Manager::start(lab.scratch, pid, "")).transpose()?;
-    let mut damos = is(Decider::Scheme).then(|| Damos::start(pid, lab)).transpose()?;
+    let (mut manager, mut damos, mut late) = (None, None, None);
+    match rule.decider {
+        Decider::None => {}
+        Decider::Scheme => damos = Some(Damos::start(pid, ETHP, lab)?),
+        Decider::LateScheme(schemes) => late = Some(schemes),
+        Decider::Manager => manager = Some(Manager::start(lab.scratch, pid, "")?),
+    }
     let seen = Seen::of(pid)?;
     let huge = |areas: [(u64, u64); 4]| areas.map(|(start, end)| seen.huge(start, end) as f64 / (end - start) as f64);
     let (before, khugepaged_before) = (resident(pid), khugepaged_cpu());
     program.begin_fill()?;
-    if is(Decider::LateScheme) {
+    if let Some(schemes) = late {
         program.wait_filled()?;
         sleep(LATE);
-        damos = Some(Damos::start(pid, lab)?);
+        damos = Some(Damos::start(pid, schemes, lab)?);
     }
     let begun = Instant::now();
     let (time, mut first) = (lab.scale(QUICK, WHOLE), None);
@@ -128,7 +134,7 @@ fn measure(rule: &Rule, lab: &Lab<'_>) -> Result<[Option<f64>; MEASURES.len()], 
             first = Some(begun.elapsed().as_secs_f64());
         }
     }
-    if !is(Decider::LateScheme) {
+    if late.is_none() {
         program.wait_filled()?;
     }
     let [hot, cold, hot_sparse, cold_sparse] = huge(program.areas());

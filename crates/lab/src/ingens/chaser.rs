@@ -41,6 +41,22 @@ impl Chaser {
         self.0.pid()
     }
 
+    /// Has it take so many steps and go on.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn begin_trial(&mut self, steps: u64) -> Result<(), LabError> {
+        self.0.tell(&format!("trial {steps}"))
+    }
+
+    /// Waits for the end of the trial. Returns its CPU time in seconds.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn end_trial(&mut self) -> Result<f64, LabError> {
+        self.0.hear().map(|[cpu_s]| cpu_s)
+    }
+
     /// Has it work.
     ///
     /// # Errors
@@ -77,9 +93,13 @@ fn serve(memory: &mut [u8], seed: u64, mut lines: impl Iterator<Item = String>) 
     }
     chase::lay(memory, seed);
     say(&[0.0]);
-    let steps = lines.next().and_then(|line| line.strip_prefix("work ")?.parse().ok());
-    let Some(steps) = steps else { return };
+    let steps = |line: Option<String>, word: &str| line?.strip_prefix(word)?.parse().ok();
+    let Some(trial) = steps(lines.next(), "trial ") else { return };
+    let before = thread_cpu();
+    let at = chase::follow(memory, trial, 0);
+    say(&[(thread_cpu() - before).as_secs_f64()]);
+    let Some(work) = steps(lines.next(), "work ") else { return };
     let (begun, before) = (Instant::now(), thread_cpu());
-    chase::follow(memory, steps, 0);
+    chase::follow(memory, work, at);
     say(&[begun.elapsed().as_secs_f64(), (thread_cpu() - before).as_secs_f64()]);
 }

@@ -1,5 +1,6 @@
-//! DAMON's scheme for huge pages, as its author measures it (`ethp` of his tests). Memory in use by one sample in twenty
-//! may have huge pages. Memory of 2 MiB and more without a use for 7 s may not.
+//! DAMON's schemes for huge pages. `ETHP` is the one that its author measures: memory that one sample in twenty finds in
+//! use may have huge pages, and memory of 2 MiB and more without a use for 7 s may not. `SETTLED` is that of his first
+//! tests: both from 2 MiB on, and only if use has not changed for a second.
 //!
 //! The kernel's monitor gives advice for ranges (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`). Huge pages come from faults and
 //! from khugepaged, which look for the advice.
@@ -15,12 +16,13 @@ use super::settings::Settings;
 use esker_lab_kit::{Lab, LabError, peer};
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-/// Samples, aggregation and looks for new mappings, in microseconds: the kernel's own.
+/// Samples, aggregation and looks for new mappings, in microseconds: those of the author's tool.
 const INTERVALS: [(&str, u64); 3] = [("sample_us", 5_000), ("aggr_us", 100_000), ("update_us", 1_000_000)];
 /// One sample in twenty: 5 %.
 const USED: u64 = 1;
-/// 7 s in aggregations.
+/// 7 s and 1 s in aggregations.
 const UNUSED: u64 = 70;
+const SECOND: u64 = 10;
 
 /// What a scheme does with which regions: least and most of bytes, of samples that find a use, and of aggregations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +35,21 @@ struct Scheme {
 
 /// Most of what the kernel keeps in 32 bits.
 const MOST: u64 = u32::MAX as u64;
-const SCHEMES: [Scheme; 2] = [
+
+/// What is done with memory in use, and with other memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Schemes([Scheme; 2]);
+
+/// See the module.
+pub(crate) const ETHP: Schemes = Schemes([
     Scheme { action: "hugepage", bytes: (0, u64::MAX), used: (USED, MOST), age: (0, MOST) },
     Scheme { action: "nohugepage", bytes: (REGION_BYTES, u64::MAX), used: (0, 0), age: (UNUSED, MOST) },
-];
+]);
+/// See the module.
+pub(crate) const SETTLED: Schemes = Schemes([
+    Scheme { action: "hugepage", bytes: (REGION_BYTES, u64::MAX), used: (USED, MOST), age: (SECOND, MOST) },
+    Scheme { action: "nohugepage", bytes: (REGION_BYTES, u64::MAX), used: (0, 0), age: (SECOND, MOST) },
+]);
 
 /// The monitor at work on a process, until this is dropped.
 pub(crate) struct Damos {
@@ -81,10 +94,10 @@ impl Damos {
     ///
     /// # Errors
     /// The kernel's; if another program uses it.
-    pub(crate) fn start(pid: u32, lab: &Lab<'_>) -> Result<Damos, LabError> {
+    pub(crate) fn start(pid: u32, schemes: Schemes, lab: &Lab<'_>) -> Result<Damos, LabError> {
         let settings = taken(lab)?;
         let damos = Damos { root: Path::new(KDAMONDS).join("0"), _settings: settings };
-        for (file, value) in values(pid) {
+        for (file, value) in values(pid, schemes) {
             put(&damos.root.join(file), value).map_err(failed)?;
         }
         Ok(damos)
@@ -110,19 +123,19 @@ fn put(path: &Path, value: impl ToString) -> std::io::Result<()> {
 }
 
 /// Files of a monitor and what is written to them, in order.
-fn values(pid: u32) -> Vec<(String, String)> {
+fn values(pid: u32, Schemes(schemes): Schemes) -> Vec<(String, String)> {
     let context = "contexts/0";
     let mut values = vec![
         ("contexts/nr_contexts".to_string(), "1".to_string()),
         (format!("{context}/operations"), "vaddr".to_string()),
         (format!("{context}/targets/nr_targets"), "1".to_string()),
         (format!("{context}/targets/0/pid_target"), pid.to_string()),
-        (format!("{context}/schemes/nr_schemes"), SCHEMES.len().to_string()),
+        (format!("{context}/schemes/nr_schemes"), schemes.len().to_string()),
     ];
     let intervals =
         INTERVALS.map(|(name, us)| (format!("{context}/monitoring_attrs/intervals/{name}"), us.to_string()));
     values.extend(intervals);
-    for (at, scheme) in SCHEMES.iter().enumerate() {
+    for (at, scheme) in schemes.iter().enumerate() {
         let folder = format!("{context}/schemes/{at}");
         values.push((format!("{folder}/action"), scheme.action.to_string()));
         for (bound, (least, most)) in [("sz", scheme.bytes), ("nr_accesses", scheme.used), ("age", scheme.age)] {
@@ -141,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_monitor_is_set_up_from_outside_to_inside_and_started_last() {
-        let values = values(7);
+        let values = values(7, ETHP);
         let at = |file: &str| values.iter().position(|(name, _)| name == file).expect("it is written");
         assert!(at("contexts/nr_contexts") < at("contexts/0/operations"));
         assert!(at("contexts/0/schemes/nr_schemes") < at("contexts/0/schemes/1/action"));
@@ -153,9 +166,10 @@ mod tests {
     fn memory_that_one_sample_in_twenty_finds_used_is_advised_and_none_that_is_cold() {
         let [(_, sample), (_, aggregation), _] = INTERVALS;
         assert_eq!(USED as f64 / (aggregation / sample) as f64, 0.05);
-        assert_eq!(UNUSED * aggregation, 7_000_000);
-        let [huge, not] = SCHEMES;
-        assert!(huge.used.0 > not.used.1, "no region has both");
-        assert_eq!(not.bytes.0, 2 << 20);
+        assert_eq!((UNUSED * aggregation, SECOND * aggregation), (7_000_000, 1_000_000));
+        for Schemes([huge, not]) in [ETHP, SETTLED] {
+            assert!(huge.used.0 > not.used.1, "no region has both");
+            assert_eq!(not.bytes.0, 2 << 20);
+        }
     }
 }

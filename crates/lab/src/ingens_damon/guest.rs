@@ -2,7 +2,6 @@
 //! the report back.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use esker_guest::image::{Image, Recipe};
@@ -34,11 +33,11 @@ const PROGRAM: &str = "the guest";
 pub(super) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let failed = |error: String| peer::fault(PROGRAM, error);
     let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let image = Image::prepare(&cache(lab)?, &IMAGE).map_err(failed)?;
+    let folder = lab.folder()?;
+    let image = Image::prepare(folder.path(), &IMAGE).map_err(failed)?;
     let (programs, job) = (vec![("esker", own.as_path())], job(lab));
     let (library, devices) = ("", Vec::new());
     let guest = Guest { image: &image, programs, library, job, devices, cpus: 2, memory_mib: MEMORY_MIB, limit: LIMIT };
-    let folder = lab.folder()?;
     let log = guest.run(folder.path(), &mut |line| {
         lab.say(format!("guest: {line}"));
         Ok(Power::On)
@@ -46,13 +45,6 @@ pub(super) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let log = log.map_err(failed)?;
     lab.say(format!("the guest's kernel: {}; {:.0} s", log.kernel, log.seconds));
     figures(&log)
-}
-
-/// Where kernel and programs of guests are kept: 4 MB that are had from packages of 110 MB.
-fn cache(lab: &Lab<'_>) -> Result<PathBuf, LabError> {
-    let cache = lab.scratch.join("esker-lab-guest");
-    std::fs::create_dir_all(&cache).map_err(LabError::scratch(&cache))?;
-    cache.canonicalize().map_err(LabError::scratch(&cache))
 }
 
 fn job(lab: &Lab<'_>) -> String {
