@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     if let Some(status) = esker_trace_record::gate::pass(std::env::args_os()) {
         return ExitCode::from(status);
     }
-    if let Some(status) = esker_lab::guest::pass(std::env::args_os()) {
+    if let Some(status) = esker_lab::own::pass(std::env::args_os()) {
         return ExitCode::from(status);
     }
     let mut terminal = Terminal::standard();

@@ -1,24 +1,68 @@
-//! Guests: Debian's kernel in a machine without hardware help (qemu's `tcg`), whose own drivers use what Esker serves.
+//! Guests (`esker-guest`) whose own drivers use what Esker serves.
 //!
-//! Nothing is installed: kernel and programs come from Debian's packages, which are downloaded and read. Reading order:
-//! [`packages`], [`modules`] and [`cpio`] (parts), [`image`] (kernel and first file system), [`machine`] (one boot),
-//! [`log`] (what it told), [`server`] (the program under test), [`scenarios`] (what is tested).
+//! Reading order: [`IMAGE`] (what guests are made of), [`server`] (the program under test), [`scenarios`] (what is
+//! tested).
 
-pub mod cpio;
-pub mod image;
-pub mod log;
-pub mod machine;
-pub mod modules;
-pub mod packages;
 pub mod scenarios;
 pub mod server;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image::Image;
-use log::Log;
+use esker_guest::image::{Image, Recipe};
+use esker_guest::log::Log;
 use scenarios::{Bench, SCENARIOS, Scenario};
+
+/// The guests' kernel and programs.
+pub const IMAGE: Recipe = Recipe {
+    name: "image-1",
+    kernels: &["linux-image-amd64"],
+    packages: &[
+        "busybox-static",
+        "e2fsprogs",
+        "xfsprogs",
+        "nilfs-tools",
+        "f2fs-tools",
+        "btrfs-progs",
+        "nbd-client",
+        "util-linux",
+        "libc6",
+        "libgcc-s1",
+    ],
+    programs: &[
+        "busybox",
+        "mke2fs",
+        "e2fsck",
+        "mkfs.xfs",
+        "xfs_repair",
+        "mkfs.nilfs2",
+        "lscp",
+        "mkfs.f2fs",
+        "fsck.f2fs",
+        "btrfs",
+        "mkfs.btrfs",
+        "nbd-client",
+        "blkdiscard",
+    ],
+    modules: &[
+        "virtio_pci",
+        "virtio_blk",
+        "virtio_net",
+        "nbd",
+        "crc32c_generic",
+        "crc32_generic",
+        "ext4",
+        "xfs",
+        "btrfs",
+        "nilfs2",
+        "f2fs",
+    ],
+};
+
+/// Functions of the shell that the guests' jobs use.
+pub const LIBRARY: &str = include_str!("guest/lib.sh");
+/// Memory of a guest in MiB.
+pub const MEMORY_MIB: u32 = 640;
 
 /// What a run of guests is made from.
 pub struct Options {
@@ -42,7 +86,7 @@ pub fn run(options: &Options) -> Result<bool, String> {
         let known: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
         return Err(format!("there is no scenario {name}; there are: {}", known.join(", ")));
     }
-    let image = Image::prepare(&options.cache)?;
+    let image = Image::prepare(&options.cache, &IMAGE)?;
     let wanted = |scenario: &&Scenario| options.only.is_empty() || options.only.iter().any(|n| n == scenario.name);
     let (mut summary, mut all_good) = (String::new(), true);
     for scenario in SCENARIOS.iter().filter(wanted) {

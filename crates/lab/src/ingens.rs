@@ -26,10 +26,14 @@ use loads::{Work, be_busy};
 use settings::Settings;
 
 pub(crate) mod chase;
+pub(crate) mod chaser;
+pub(crate) mod damos;
 pub(crate) mod fragmenter;
-pub mod guest;
+pub(crate) mod guest;
+pub(crate) mod hotcold;
 pub(crate) mod loads;
 pub(crate) mod managed;
+pub mod own;
 pub(crate) mod redis;
 pub(crate) mod settings;
 
@@ -89,6 +93,8 @@ pub(crate) enum Arm {
     GreedyCompacting,
     /// The kernel, for programs that ask for it alone (`THP=madvise`).
     Advised,
+    /// The same, and the kernel's own thread at full speed, as in [`Arm::KhugepagedFast`].
+    AdvisedFast,
     /// The kernel's own thread as the kernel has it: 16 MiB in 10 s. Faults are greedy meanwhile, so that memory that
     /// is to have none of theirs must be there before.
     Khugepaged,
@@ -117,8 +123,9 @@ impl Arm {
             Arm::Greedy => set(lab, &[(faults_knob(), "always")]),
             Arm::GreedyCompacting => set(lab, &[(faults_knob(), "always"), (Path::new(DEFRAG), "always")]),
             Arm::Advised => set(lab, &[(faults_knob(), "madvise")]),
-            Arm::Khugepaged => khugepaged(lab, "10000"),
-            Arm::KhugepagedFast => khugepaged(lab, "10"),
+            Arm::AdvisedFast => khugepaged(lab, "10", "madvise"),
+            Arm::Khugepaged => khugepaged(lab, "10000", "always"),
+            Arm::KhugepagedFast => khugepaged(lab, "10", "always"),
             Arm::Ours => here(lab, ""),
             Arm::Adaptive => here(lab, ADAPTIVE),
         }
@@ -153,9 +160,9 @@ impl Held {
     }
 }
 
-fn khugepaged(lab: &Lab<'_>, sleep_ms: &str) -> Result<Held, LabError> {
+fn khugepaged(lab: &Lab<'_>, sleep_ms: &str, faults: &str) -> Result<Held, LabError> {
     let [pages, sleep] = KHUGEPAGED.map(Path::new);
-    set(lab, &[(pages, "4096"), (sleep, sleep_ms), (faults_knob(), "always")])
+    set(lab, &[(pages, "4096"), (sleep, sleep_ms), (faults_knob(), faults)])
 }
 
 /// The manager of this process.
@@ -192,9 +199,18 @@ impl Manager {
     /// # Errors
     /// Its last words.
     pub(crate) fn start(parent: &Path, pid: u32, config: &str) -> Result<Manager, LabError> {
+        Manager::of(parent, &[pid], config)
+    }
+
+    /// The same for several processes.
+    ///
+    /// # Errors
+    /// Its last words.
+    pub(crate) fn of(parent: &Path, pids: &[u32], config: &str) -> Result<Manager, LabError> {
         let folder = scratch::folder(parent)?;
         let at = |name: &str| folder.path().join(name);
-        let text = format!("state = {:?}\nfaults = \"base\"\n{config}[[process]]\npid = {pid}\n", at("state.json"));
+        let processes: String = pids.iter().map(|pid| format!("[[process]]\npid = {pid}\n")).collect();
+        let text = format!("state = {:?}\nfaults = \"base\"\n{config}{processes}", at("state.json"));
         std::fs::write(at("config.toml"), text).map_err(failed)?;
         let mut command = bound("INT", std::env::current_exe().map_err(failed)?);
         command.args(["hugepage", "run", "--config"]).arg(at("config.toml")).arg("--control").arg(at("control"));
@@ -237,10 +253,9 @@ impl Manager {
         told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))
     }
 
-    /// CPU time that it has used, with its threads: fields 14 and 15 of proc_pid_stat(5).
-    fn cpu(&self) -> Duration {
-        let ticks = stat(&format!("/proc/{}/stat", self.child.id()), &[14, 15]).iter().sum::<u64>();
-        Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    /// CPU time that it has used, with its threads.
+    pub(crate) fn cpu(&self) -> Duration {
+        process_cpu(self.child.id())
     }
 }
 
@@ -278,6 +293,12 @@ pub(crate) fn wait_stable<T: Default>(
 /// Bytes of a process, by its number or `self`, in huge pages.
 pub(crate) fn huge_of(process: impl Display) -> u64 {
     told_bytes(&format!("/proc/{process}/smaps_rollup"), "AnonHugePages").unwrap_or(0)
+}
+
+/// CPU time of a process with its threads: fields 14 and 15 of proc_pid_stat(5).
+pub(crate) fn process_cpu(pid: u32) -> Duration {
+    let ticks = stat(&format!("/proc/{pid}/stat"), &[14, 15]).iter().sum::<u64>();
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// CPU time of this thread.
@@ -332,7 +353,7 @@ pub(crate) fn first_region(memory: &[u8]) -> usize {
     memory.as_ptr().align_offset(REGION_BYTES as usize)
 }
 
-/// Where this process has huge pages.
+/// Where a process has huge pages.
 pub(crate) struct Seen(PageTable);
 
 impl Seen {
@@ -341,7 +362,15 @@ impl Seen {
     /// # Errors
     /// The kernel's.
     pub(crate) fn open() -> Result<Seen, LabError> {
-        PageTable::open(std::process::id()).map(Seen).map_err(|error| peer::fault("the page table", error))
+        Seen::of(std::process::id())
+    }
+
+    /// Opens the page table of a process.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn of(pid: u32) -> Result<Seen, LabError> {
+        PageTable::open(pid).map(Seen).map_err(|error| peer::fault("the page table", error))
     }
 
     /// Bytes in huge pages from address `start` up to `end`.

@@ -3,7 +3,8 @@
 //!
 //! Each worker uses all of its memory at random until it has done its work, and then ends. An access costs what was
 //! measured for a dependent chase over 1 GiB on Linux 6.18: 182.2 ns in base pages, 136.7 ns in huge ones.
-//! `completion_spread` is by how much the last one takes longer than the first.
+//! `completion_spread` is by how much the last one takes longer than the first. All that is simulated; figures that
+//! begin with `served_` are of real processes under the real manager ([`served`]).
 
 use esker_base::Nanos;
 use esker_hugepage::policy::{Order, Policy};
@@ -12,6 +13,8 @@ use esker_hugepage::{Pid, ProcView};
 
 use crate::ingens::managed::{BASE_NS, HUGE_NS, ManagedMachine, place};
 use esker_lab_kit::{Figure, Lab, LabError, timing::worst};
+
+mod served;
 
 const WORKERS: usize = 3;
 /// Work of a worker, as time in base pages, over the time in which its memory alone could be made huge.
@@ -34,14 +37,16 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     };
     let (fair, in_turn) = (course(Order::Fair), course(Order::RoundRobin));
     let figure = |id, course: &Course| Figure::alone(id, spread(&course.ended), "last over first, less 1");
-    Ok(vec![
+    let mut figures = vec![
         figure("completion_spread", &fair).peer("in turn", spread(&in_turn.ended)),
         figure("completion_spread_in_turn", &in_turn),
         Figure::alone("huge_gap_max", fair.gap as f64 * 2.0, "MiB between two workers, at most"),
         Figure::alone("huge_gap_max_in_turn", in_turn.gap as f64 * 2.0, "MiB between two workers, at most"),
         Figure::alone("last_done_s", worst(&fair.ended), "s"),
         Figure::alone("last_done_in_turn_s", worst(&in_turn.ended), "s"),
-    ])
+    ];
+    figures.extend(served::figures(lab)?);
+    Ok(figures)
 }
 
 fn spread(ended: &[f64]) -> f64 {

@@ -59,6 +59,7 @@ mod hostile_clients;
 mod ingens;
 mod ingens_bloat;
 mod ingens_daemon;
+mod ingens_damon;
 mod ingens_fair;
 mod ingens_fault_latency;
 mod ingens_fragmented;
@@ -82,7 +83,7 @@ mod try_any;
 mod try_quick;
 mod try_truth;
 
-pub use ingens::guest;
+pub use ingens::own;
 
 use esker_lab_kit::Experiment;
 
@@ -150,8 +151,8 @@ pub const ALL: &[Experiment] = &[
         .about("Instructions of the sample extensions on the primitives against the same by hand, and their share of I/O time")
         .after("Improving Storage with Stackable Extensions, figure 5.9; the project's bars: 5 %, 1 % and 10 ns")
         .beside(&["cargo", "valgrind"]),
-    Experiment::simulated("ingens-fair", ingens_fair::run)
-        .about("When three equal workers end that share slow promotion: by fairness, and in turn as khugepaged does")
+    Experiment::real("ingens-fair", ingens_fair::run)
+        .about("When three equal workers end that share slow promotion, simulated and real: by fairness, and in turn as khugepaged does")
         .after("Ingens, section on fairness (three instances of Canneal); the project's own bars: 5 %, and 15 % in turn"),
     Experiment::simulated("ingens-bloat", ingens_bloat::run)
         .about("Memory and speed of a modelled key-value store with many of its keys deleted, by promotion threshold")
@@ -184,6 +185,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("ingens-khugepaged", ingens_khugepaged::run)
         .about("Speed-up of greedy faults that madvise, khugepaged (slow, fast) and the manager give in the same time")
         .after("Ingens, asynchronous promotion alone; the specification's bars: 1/4 at most without signals of faults, 90 % with"),
+    Experiment::real("ingens-damon", ingens_damon::run)
+        .about("Huge pages of hot and cold, dense and sparse memory, and bloat: base pages, THP=always, DAMON's scheme, the manager")
+        .after("the issue of the lab; DAMON's own tests (scheme `ethp`). In a guest with Debian's kernel where this one has no DAMON"),
     Experiment::real("ingens-soak", ingens_soak::run)
         .about("The manager for half an hour beside Redis, memcached and Python: wrong bytes, settings, its own cost")
         .after("the project's own bars: no wrong byte, all settings as before")

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::image::Image;
-use super::log::{Log, Row};
-use super::machine::{Guest, Power, nbd_disk, network, vhost_disk};
+use esker_guest::image::Image;
+use esker_guest::log::{Log, Row};
+use esker_guest::machine::{Guest, Power, nbd_disk, network, vhost_disk};
+
 use super::server::Server;
+use super::{LIBRARY, MEMORY_MIB};
 
 /// What a scenario has at hand.
 pub struct Bench<'a> {
@@ -64,7 +66,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 impl Bench<'_> {
     /// A guest with `devices` that does `job`.
     pub fn guest(&self, devices: Vec<String>, job: String) -> Guest<'_> {
-        Guest { image: self.image, load: self.load, job, devices, cpus: 1, limit: LIMIT }
+        let programs = vec![("it", self.load)];
+        let (image, library) = (self.image, LIBRARY);
+        Guest { image, programs, library, job, devices, cpus: 1, memory_mib: MEMORY_MIB, limit: LIMIT }
     }
 
     fn serve(&self, stack: &str, disks: &[&str]) -> Result<Server, String> {

@@ -6,8 +6,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use esker_front_nbd::listen::Access;
-use esker_it::guest::image::Image;
-use esker_it::guest::machine::{Guest, Power, nbd_disk, vhost_disk};
+use esker_guest::image::Image;
+use esker_guest::machine::{Guest, Power, nbd_disk, vhost_disk};
+use esker_it::guest::{IMAGE, LIBRARY, MEMORY_MIB};
 use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
@@ -60,7 +61,8 @@ fn boot(image: &Image, dir: &Path) {
     let devices = [nbd_disk(0, &dir.join("sock"), "vol", 0), vhost_disk(1, &dir.join("disk.vhost"), 1)].concat();
     let load = Path::new(env!("CARGO_BIN_EXE_it"));
     let limit = Duration::from_secs(300);
-    let guest = Guest { image, load, job: JOB.to_string(), devices, cpus: 1, limit };
+    let (programs, job) = (vec![("it", load)], JOB.to_string());
+    let guest = Guest { image, programs, library: LIBRARY, job, devices, cpus: 1, memory_mib: MEMORY_MIB, limit };
     let log = guest.run(dir, &mut |_| Ok(Power::On)).unwrap();
     println!("kernel {}, {:.1} s\n{}", log.kernel, log.seconds, log.table());
     assert!(log.is_good(), "{}\n{}", log.table(), log.text);
@@ -83,7 +85,7 @@ fn a_guest_uses_exports_over_nbd_and_vhost_user() {
     }
     let cache = Path::new(env!("CARGO_BIN_EXE_it")).parent().unwrap().join("../guest");
     std::fs::create_dir_all(&cache).unwrap();
-    match Image::prepare(&cache) {
+    match Image::prepare(&cache, &IMAGE) {
         Ok(image) => boot(&image, tempfile::tempdir_in(&cache).unwrap().path()),
         Err(why) => {
             esker_testkit::skip(esker_testkit::Ability::GuestPackages, &why);

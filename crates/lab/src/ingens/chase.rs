@@ -37,25 +37,30 @@ pub(crate) fn access_ns(bytes: usize, lab: &Lab<'_>) -> Result<(f64, f64), LabEr
     Ok((median(base), median(huge)))
 }
 
-/// Writes one circle through all pages and follows it: first once around, so that caches hold what they can, then
-/// timed.
+/// Nanoseconds of a step through a circle, followed first once around, so that caches hold what they can, then timed.
 fn chase(memory: &mut [u8], seed: u64) -> f64 {
-    let circle = circle(memory.len() / PAGE, seed);
-    let place = |page: usize| page * PAGE + page % (PAGE / LINE) * LINE;
-    for (page, next) in circle.iter().enumerate() {
-        let at = place(page);
-        memory[at..at + 8].copy_from_slice(&(place(*next) as u64).to_ne_bytes());
-    }
-    let follow = |steps: usize, from: usize| {
-        (0..steps).fold(from, |at, _| {
-            let cell: [u8; 8] = memory[at..at + 8].try_into().expect("a cell has eight bytes");
-            u64::from_ne_bytes(cell) as usize
-        })
-    };
-    let at = follow(circle.len(), 0);
+    lay(memory, seed);
+    let at = follow(memory, memory.len() / PAGE, 0);
     let begun = Instant::now();
-    black_box(follow(STEPS, at));
+    follow(memory, STEPS, at);
     begun.elapsed().as_secs_f64() * 1e9 / STEPS as f64
+}
+
+/// Writes one circle through all pages of memory.
+pub(super) fn lay(memory: &mut [u8], seed: u64) {
+    let place = |page: usize| page * PAGE + page % (PAGE / LINE) * LINE;
+    for (page, next) in circle(memory.len() / PAGE, seed).into_iter().enumerate() {
+        let at = place(page);
+        memory[at..at + 8].copy_from_slice(&(place(next) as u64).to_ne_bytes());
+    }
+}
+
+/// Takes so many steps of the circle. Returns where the last one leads.
+pub(super) fn follow(memory: &[u8], steps: usize, from: usize) -> usize {
+    black_box((0..steps).fold(from, |at, _| {
+        let cell: [u8; 8] = memory[at..at + 8].try_into().expect("a cell has eight bytes");
+        u64::from_ne_bytes(cell) as usize
+    }))
 }
 
 /// The next page of each, in one circle through all (Sattolo's algorithm).

@@ -1,16 +1,13 @@
 //! A program with much memory of which a part is used all the time, and pages that others have too: this program,
-//! executed again with a word of its own ([`pass`]).
+//! executed again with a word of its own ([`WORD`]).
 //!
 //! Half of all pages, every second one, hold what the same pages of all guests hold. Hot memory is read at random, and
 //! written in the pages that only they have; cold memory is never used again; of sparse regions only one half is.
 //! Beside it there is memory of which no other process has any page, used as hot memory is: whatever is merged, it
 //! stays as it is, and tells how fast the machine is just now.
 
-use std::ffi::OsString;
 use std::hint::black_box;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
@@ -20,11 +17,12 @@ use esker_hugepage_linux::linux::merging::of_process;
 use esker_hugepage_linux::linux::system::huge_blocks;
 
 use super::loads::Next;
+use super::own::{Own, lines, say};
 use super::{first_region, huge_of, thread_cpu};
-use esker_lab_kit::{Lab, LabError, bound::Bound, peer, timing::median};
+use esker_lab_kit::{Lab, LabError, peer, timing::median};
 
 /// Word by which this program is asked to be a guest.
-const WORD: &str = "--esker-lab-guest";
+pub(super) const WORD: &str = "--esker-lab-guest";
 /// The library that lets a guest be told which of its pages may be shared.
 const LIBRARY: &str = "libesker_hugepage_preload.so";
 const PAGE: usize = PAGE_BYTES as usize;
@@ -63,9 +61,7 @@ impl Layout {
 
 /// A guest that runs.
 pub(crate) struct Guest {
-    program: Bound,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    own: Own,
     layout: Layout,
 }
 
@@ -75,23 +71,19 @@ impl Guest {
     /// # Errors
     /// If the library is not there, or this program cannot be executed again.
     pub(crate) fn start(number: usize, layout: Layout, socket: &Path) -> Result<Guest, LabError> {
-        let failed = |error: std::io::Error| peer::fault("a guest", error);
-        let own = std::env::current_exe().map_err(failed)?;
+        let own = std::env::current_exe().map_err(|error| peer::fault("a guest", error))?;
         let library = library(&own)?;
-        let mut program = Bound::start(&own, |command| {
+        let own = Own::start("a guest", |command| {
             command.args([WORD, &number.to_string()]);
             command.args([layout.hot, layout.control, layout.cold, layout.sparse].map(|count| count.to_string()));
-            command.env("LD_PRELOAD", library).env("ESKER_HUGEPAGE_SHARE", socket);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped())
+            command.env("LD_PRELOAD", library).env("ESKER_HUGEPAGE_SHARE", socket)
         })?;
-        let (to, from) = (program.child().stdin.take(), program.child().stdout.take());
-        let (Some(to), Some(from)) = (to, from) else { return Err(peer::fault("a guest", "it has no pipes")) };
-        Ok(Guest { program, to, from: BufReader::new(from), layout })
+        Ok(Guest { own, layout })
     }
 
     /// Its number.
     pub(crate) fn pid(&self) -> u32 {
-        self.program.pid()
+        self.own.pid()
     }
 
     /// Fills its memory.
@@ -122,11 +114,7 @@ impl Guest {
     }
 
     fn ask(&mut self, words: &str) -> Result<f64, LabError> {
-        let failed = |error: std::io::Error| peer::fault("a guest", error);
-        writeln!(self.to, "{words}").map_err(failed)?;
-        let mut line = String::new();
-        self.from.read_line(&mut line).map_err(failed)?;
-        line.trim().parse().map_err(|_| peer::fault("a guest", format!("it answers {line:?} to {words:?}")))
+        self.own.ask(words).map(|[value]| value)
     }
 }
 
@@ -142,18 +130,11 @@ fn library(own: &Path) -> Result<PathBuf, LabError> {
     })
 }
 
-/// Runs as a guest and returns its exit status, if that is what the arguments of this program say.
-pub fn pass(args: impl Iterator<Item = OsString>) -> Option<u8> {
-    let words: Vec<String> = args.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let numbers: Vec<usize> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
-    match (words.first().map(String::as_str), &numbers[..]) {
-        (Some(WORD), &[number, hot, control, cold, sparse]) => {
-            serve(number as u64, Layout { hot, control, cold, sparse });
-            Some(0)
-        }
-        (Some(WORD), _) => Some(2),
-        _ => None,
-    }
+/// Runs as a guest, if there are its number and its layout.
+pub(super) fn pass(numbers: &[usize]) -> bool {
+    let &[number, hot, control, cold, sparse] = numbers else { return false };
+    serve(number as u64, Layout { hot, control, cold, sparse });
+    true
 }
 
 /// Does what the lines on its input say, until that is closed.
@@ -162,18 +143,18 @@ fn serve(number: u64, layout: Layout) {
     let mut memory = vec![0u8; (layout.regions() + 1) * REGION];
     let first = first_region(&memory);
     let memory = &mut memory[first..first + layout.regions() * REGION];
-    let mut lines = BufReader::new(std::io::stdin()).lines().map_while(Result::ok);
+    let mut lines = lines();
     if lines.next().as_deref() != Some("fill") {
         return;
     }
     fill(memory, number, layout);
-    say(0.0);
+    say(&[0.0]);
     let mut next = Next::from(number);
     let (hot, control) = memory[..(layout.hot + layout.control) * REGION].split_at_mut(layout.hot * REGION);
     loop {
         let Some(line) = paced([&mut *hot, &mut *control], &mut next, &mut lines) else { return };
         let millis = line.strip_prefix("measure ").and_then(|word| word.parse().ok()).unwrap_or(0);
-        say(measure([&mut *hot, &mut *control], &mut next, Duration::from_millis(millis)));
+        say(&[measure([&mut *hot, &mut *control], &mut next, Duration::from_millis(millis))]);
     }
 }
 
@@ -241,11 +222,6 @@ fn fill(memory: &mut [u8], number: u64, layout: Layout) {
     }
 }
 
-fn say(value: f64) {
-    // The asker may be gone; then there are no more lines either.
-    drop(writeln!(std::io::stdout(), "{value}"));
-}
-
 /// Makes sure that so many guests have room in huge pages.
 ///
 /// # Errors
@@ -293,12 +269,5 @@ mod tests {
         let mut pages = before.chunks_exact(PAGE).zip(memory.chunks_exact(PAGE)).enumerate();
         assert!(pages.all(|(page, (a, b))| page % 2 == 1 || page >= 512 || a == b));
         assert!(before != memory, "it writes");
-    }
-
-    #[test]
-    fn only_who_is_asked_to_be_one_is_a_guest() {
-        let args = |words: &[&str]| pass(words.iter().map(OsString::from));
-        assert_eq!(args(&["esker", "lab", "list"]), None);
-        assert_eq!(args(&["esker", WORD, "1", "x"]), Some(2));
     }
 }

@@ -1,6 +1,6 @@
 //! Settings of the kernel that experiments change.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use esker_hugepage_linux::linux::knobs::{KnobError, Knobs};
@@ -46,20 +46,43 @@ impl Settings {
     /// # Errors
     /// The kernel's; if another experiment has the state.
     pub(crate) fn take(parent: &Path, name: &str, settings: &[(&Path, &str)]) -> Result<Settings, LabError> {
+        let mut taken = Settings::begin(parent, name)?;
+        for (path, value) in settings {
+            taken.knobs.set(path, value).map_err(refused)?;
+        }
+        Ok(taken)
+    }
+
+    /// Puts one in force that can be put back only after another one, `first`, has this value.
+    ///
+    /// # Errors
+    /// As [`Settings::take`].
+    pub(crate) fn take_after(
+        parent: &Path,
+        name: &str,
+        path: &Path,
+        value: &str,
+        first: (PathBuf, String),
+    ) -> Result<Settings, LabError> {
+        let mut taken = Settings::begin(parent, name)?;
+        taken.knobs.set_after(path, value, Some(first)).map_err(refused)?;
+        Ok(taken)
+    }
+
+    fn begin(parent: &Path, name: &str) -> Result<Settings, LabError> {
         let failed = |error: std::io::Error| peer::fault("the guard of settings", error);
-        let refused = |error: KnobError| peer::fault("the settings of huge pages", error);
         let state = parent.join(name);
         let (knobs, _) = Knobs::open(&state).map_err(refused)?;
         let mut command = Command::new("sh");
         command.args(["-c", GUARD]).arg(std::env::current_exe().map_err(failed)?).arg(state);
         let mut guard = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
         let alive = guard.stdin.take();
-        let mut taken = Settings { knobs, guard, alive };
-        for (path, value) in settings {
-            taken.knobs.set(path, value).map_err(refused)?;
-        }
-        Ok(taken)
+        Ok(Settings { knobs, guard, alive })
     }
+}
+
+fn refused(error: KnobError) -> LabError {
+    peer::fault("the settings of huge pages", error)
 }
 
 impl Drop for Settings {

@@ -35,6 +35,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/layers/src/crypt/tests.rs",
     "crates/front-vhost/src/handler.rs",
     "crates/front-vhost/src/tests/",
+    "crates/guest/",
     "crates/lab-kit/",
     "crates/lab/",
     "crates/cli/",

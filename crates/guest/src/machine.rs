@@ -7,13 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::cpio::Archive;
-use super::image::Image;
-use super::log::Log;
+use crate::cpio::Archive;
+use crate::image::Image;
+use crate::log::Log;
 
 const QEMU: &str = "qemu-system-x86_64";
 const INIT: &str = include_str!("init.sh");
-const LIBRARY: &str = include_str!("lib.sh");
 const CONSOLE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr rdinit=/init";
 
 /// What a guest is made from.
@@ -21,14 +20,18 @@ const CONSOLE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr rdin
 pub struct Guest<'a> {
     /// Kernel and programs.
     pub image: &'a Image,
-    /// The program of the verified loads.
-    pub load: &'a Path,
-    /// Shell commands, with the functions of `lib.sh`.
+    /// Programs beside those of the image: their names, and where they are here.
+    pub programs: Vec<(&'a str, &'a Path)>,
+    /// Functions of the shell that the job uses.
+    pub library: &'a str,
+    /// Commands of the shell.
     pub job: String,
     /// Arguments of qemu for the devices.
     pub devices: Vec<String>,
     /// Processors.
     pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
     /// Killed after that.
     pub limit: Duration,
 }
@@ -96,10 +99,12 @@ impl Guest<'_> {
         let told = |path: &Path| format!("{}: ", path.display());
         let mut own = Archive::default();
         own.file("init", INIT.as_bytes());
-        own.file("lib.sh", LIBRARY.as_bytes());
+        own.file("lib.sh", self.library.as_bytes());
         own.file("job.sh", self.job.as_bytes());
-        let load = fs::read(self.load).map_err(|error| told(self.load) + &error.to_string())?;
-        own.file("bin/it", &load);
+        for (name, path) in &self.programs {
+            let program = fs::read(path).map_err(|error| told(path) + &error.to_string())?;
+            own.file(&format!("bin/{name}"), &program);
+        }
         let base = &self.image.base;
         let mut bytes = fs::read(base).map_err(|error| told(base) + &error.to_string())?;
         bytes.extend(own.finish());
@@ -109,12 +114,13 @@ impl Guest<'_> {
     }
 
     fn command(&self, initrd: &Path) -> Command {
-        let cpus = self.cpus.to_string();
+        let (cpus, mib) = (self.cpus.to_string(), self.memory_mib);
         let mut command = Command::new(QEMU);
         command
             .args(["-accel", "tcg", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-smp", &cpus])
             // Memory that a vhost-user server can map.
-            .args(["-m", "640M", "-object", "memory-backend-memfd,id=mem,size=640M,share=on"])
+            .args(["-m", &format!("{mib}M"), "-object"])
+            .arg(format!("memory-backend-memfd,id=mem,size={mib}M,share=on"))
             .args(["-machine", "pc,memory-backend=mem"])
             .arg("-kernel")
             .arg(&self.image.kernel)

@@ -4,58 +4,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::cpio::Archive;
-use super::modules::{self, Modules};
-use super::packages::{self, Entry};
+use crate::cpio::Archive;
+use crate::modules::{self, Modules};
+use crate::packages::{self, Entry};
 
-/// Changes when the recipe below does, so that what was kept is made anew.
-const RECIPE: u32 = 1;
-
-/// Packages of programs.
-const PACKAGES: &[&str] = &[
-    "busybox-static",
-    "e2fsprogs",
-    "xfsprogs",
-    "nilfs-tools",
-    "f2fs-tools",
-    "btrfs-progs",
-    "nbd-client",
-    "util-linux",
-    "libc6",
-    "libgcc-s1",
-];
-
-/// Programs that guests run; the rest is busybox's.
-const PROGRAMS: &[&str] = &[
-    "busybox",
-    "mke2fs",
-    "e2fsck",
-    "mkfs.xfs",
-    "xfs_repair",
-    "mkfs.nilfs2",
-    "lscp",
-    "mkfs.f2fs",
-    "fsck.f2fs",
-    "btrfs",
-    "mkfs.btrfs",
-    "nbd-client",
-    "blkdiscard",
-];
-
-/// Modules that guests load.
-const MODULES: &[&str] = &[
-    "virtio_pci",
-    "virtio_blk",
-    "virtio_net",
-    "nbd",
-    "crc32c_generic",
-    "crc32_generic",
-    "ext4",
-    "xfs",
-    "btrfs",
-    "nilfs2",
-    "f2fs",
-];
+/// What an image is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Recipe {
+    /// Name of its folder. It changes when the recipe does, so that what was kept is made anew.
+    pub name: &'static str,
+    /// Packages that stand for a kernel: the first one in the lists of packages is taken.
+    pub kernels: &'static [&'static str],
+    /// Packages of programs.
+    pub packages: &'static [&'static str],
+    /// Programs that guests run; the rest is busybox's.
+    pub programs: &'static [&'static str],
+    /// Modules that guests load.
+    pub modules: &'static [&'static str],
+}
 
 /// Where modules lie that any of those can need.
 const MODULE_FOLDERS: &[&str] = &[
@@ -84,20 +50,20 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image kept in `cache`, made first if it is not there.
+    /// The image of a recipe kept in `cache`, made first if it is not there.
     ///
     /// # Errors
     /// What is missing on this machine: mostly Debian's tools or lists of packages.
-    pub fn prepare(cache: &Path) -> Result<Image, String> {
-        let dir = cache.join(format!("image-{RECIPE}"));
+    pub fn prepare(cache: &Path, recipe: &Recipe) -> Result<Image, String> {
+        let dir = cache.join(recipe.name);
         let image = Image { kernel: dir.join("vmlinuz"), base: dir.join("base.cpio") };
         if image.kernel.is_file() && image.base.is_file() {
             return Ok(image);
         }
         fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        let debs = cache.join("packages");
-        let kernel = packages::kernel()?;
-        let mut wanted = packages::with_libraries(PACKAGES)?;
+        let debs = dir.join("packages");
+        let kernel = packages::kernel(recipe.kernels)?;
+        let mut wanted = packages::with_libraries(recipe.packages)?;
         wanted.insert(kernel.clone());
         let files = packages::download(&wanted, &debs)?;
         let (kernels, tools): (Vec<PathBuf>, Vec<PathBuf>) = files
@@ -106,8 +72,8 @@ impl Image {
         let (vmlinuz, modules) = read_kernel(kernels.last().ok_or("apt-get brought no kernel")?)?;
         let mut archive = Archive::default();
         FOLDERS.iter().for_each(|folder| archive.directory(folder));
-        add_programs(&mut archive, &tools)?;
-        add_modules(&mut archive, &modules)?;
+        add_programs(&mut archive, &tools, recipe.programs)?;
+        add_modules(&mut archive, &modules, recipe.modules)?;
         write_whole(&image.base, &archive.finish())?;
         write_whole(&image.kernel, &vmlinuz)?;
         // They are large and can be had again.
@@ -149,9 +115,9 @@ fn unpacked(path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 /// Programs go to `bin`, libraries to `lib`, wherever their packages have them.
-fn add_programs(archive: &mut Archive, packages: &[PathBuf]) -> Result<(), String> {
+fn add_programs(archive: &mut Archive, packages: &[PathBuf], programs: &[&str]) -> Result<(), String> {
     let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_string();
-    let is_program = |path: &str| path.contains("bin/") && PROGRAMS.contains(&base(path).as_str());
+    let is_program = |path: &str| path.contains("bin/") && programs.contains(&base(path).as_str());
     let is_library = |path: &str| base(path).contains(".so") && !path.contains("/gconv/") && !path.contains("/audit/");
     let mut found: BTreeMap<String, Entry> = BTreeMap::new();
     for package in packages {
@@ -165,7 +131,7 @@ fn add_programs(archive: &mut Archive, packages: &[PathBuf]) -> Result<(), Strin
             Ok(())
         })?;
     }
-    if let Some(missing) = PROGRAMS.iter().find(|program| !found.contains_key(&format!("bin/{program}"))) {
+    if let Some(missing) = programs.iter().find(|program| !found.contains_key(&format!("bin/{program}"))) {
         return Err(format!("no package brought {missing}"));
     }
     for (path, entry) in found {
@@ -180,8 +146,8 @@ fn add_programs(archive: &mut Archive, packages: &[PathBuf]) -> Result<(), Strin
     Ok(())
 }
 
-fn add_modules(archive: &mut Archive, modules: &Modules) -> Result<(), String> {
-    let order = modules::order(modules, MODULES)?;
+fn add_modules(archive: &mut Archive, modules: &Modules, wanted: &[&str]) -> Result<(), String> {
+    let order = modules::order(modules, wanted)?;
     for name in &order {
         archive.file(&format!("modules/{name}.ko"), &modules[name]);
     }

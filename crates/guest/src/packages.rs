@@ -36,13 +36,16 @@ fn dependencies(told: &str) -> Vec<String> {
     told.lines().filter_map(name).collect()
 }
 
-/// The package of the kernel that `linux-image-amd64` stands for.
+/// The package of the kernel that the first known one of `kernels` stands for.
 ///
 /// # Errors
 /// No such package: the lists are missing.
-pub fn kernel() -> Result<String, String> {
-    let found = depends(&["linux-image-amd64"])?.into_iter().find(|name| name.starts_with("linux-image-"));
-    found.ok_or_else(|| "Debian's kernel is not in the lists of packages: run `apt-get update` as root".to_string())
+pub fn kernel(kernels: &[&str]) -> Result<String, String> {
+    let of = |name: &&str| depends(&[*name]).ok()?.into_iter().find(|name| name.starts_with("linux-image-"));
+    kernels.iter().find_map(of).ok_or_else(|| {
+        let names = kernels.join(", ");
+        format!("Debian's kernel ({names}) is not in the lists of packages: run `apt-get update` as root")
+    })
 }
 
 /// `packages` and all libraries that they need.
