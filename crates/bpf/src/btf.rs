@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "the kernel tells the layout of its structures in a file")]
 
 use std::io;
+use std::ops::Range;
 
 /// Where the kernel keeps its types.
 const PLACE: &str = "/sys/kernel/btf/vmlinux";
@@ -56,7 +57,18 @@ pub enum BtfError {
 }
 
 /// The kernel's types.
-pub struct Types(Vec<u8>);
+pub struct Types {
+    bytes: Vec<u8>,
+    /// Nothing if the bytes cannot be understood. Kernels have 150,000 types, so they are gone through once.
+    index: Option<Index>,
+}
+
+/// Where the types and the names lie.
+struct Index {
+    /// Of each type, in the order of their numbers, the first being 1.
+    starts: Vec<u32>,
+    names: Range<usize>,
+}
 
 impl Types {
     /// Those of the running kernel.
@@ -64,12 +76,13 @@ impl Types {
     /// # Errors
     /// If it tells none.
     pub fn of_kernel() -> Result<Types, BtfError> {
-        Ok(Types(std::fs::read(PLACE)?))
+        Ok(Types::parse(std::fs::read(PLACE)?))
     }
 
     /// From the bytes that a kernel tells.
     pub fn parse(bytes: Vec<u8>) -> Types {
-        Types(bytes)
+        let index = Index::of(&bytes);
+        Types { bytes, index }
     }
 
     /// Offset in bytes of a member of a structure, also where it is in a part of it that has no name.
@@ -83,41 +96,79 @@ impl Types {
     /// How many arguments the programs at a tracepoint are given: kernels differ. Nothing if there is no such
     /// tracepoint, or the types cannot be understood.
     pub fn tracepoint_arguments(&self, tracepoint: &str) -> Option<usize> {
-        let (types, names) = self.parts()?;
-        let types = all_types(types)?;
         let name = format!("btf_trace_{tracepoint}");
-        let is_it = |one: &&Type<'_>| one.kind == TYPEDEF && is_named(names, one.name, &name) == Some(true);
-        let get = |number: u32| types.get((number as usize).checked_sub(1)?);
-        let pointer = get(types.iter().find(is_it)?.of)?;
-        let function = get(pointer.of).filter(|function| function.kind == PROTOTYPE)?;
+        let is_it = |one: &Type<'_>| one.kind == TYPEDEF && self.is_named(one.name, &name) == Some(true);
+        let pointer = self.get(self.all()?.find(is_it)?.of)?;
+        let function = self.get(pointer.of).filter(|function| function.kind == PROTOTYPE)?;
         // The first is the program's own.
         (function.parts.len() / 8).checked_sub(1)
     }
 
-    /// The types and the names; nothing if the bytes are none.
-    fn parts(&self) -> Option<(&[u8], &[u8])> {
-        let bytes = &self.0;
+    /// All types, in the order of their numbers.
+    fn all(&self) -> Option<impl Iterator<Item = Type<'_>>> {
+        let starts = &self.index.as_ref()?.starts;
+        Some(starts.iter().filter_map(|at| Type::at(&self.bytes, *at as usize)))
+    }
+
+    fn get(&self, number: u32) -> Option<Type<'_>> {
+        let at = self.index.as_ref()?.starts.get((number as usize).checked_sub(1)?)?;
+        Type::at(&self.bytes, *at as usize)
+    }
+
+    fn is_named(&self, at: u32, name: &str) -> Option<bool> {
+        let rest = self.bytes[self.index.as_ref()?.names.clone()].get(at as usize..)?;
+        Some(rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)))
+    }
+
+    /// Nothing if the bytes are no types; nothing inside if the structure or member is not there.
+    fn find(&self, structure: &str, member: &str) -> Option<Option<i32>> {
+        for one in self.all()?.filter(|one| one.kind == STRUCT) {
+            if self.is_named(one.name, structure)? {
+                let bits = self.offset_in(&one, member, DEEPEST);
+                return Some(bits.and_then(|bits| i32::try_from(bits / 8).ok().filter(|_| bits.is_multiple_of(8))));
+            }
+        }
+        Some(None)
+    }
+
+    /// Offset in bits of the first member with this name, also within members without a name.
+    fn offset_in(&self, of: &Type<'_>, member: &str, depth: u32) -> Option<u32> {
+        if of.kind != STRUCT && of.kind != UNION {
+            return None;
+        }
+        of.parts.chunks_exact(12).find_map(|part| {
+            let (name, inner, told) = (word(part, 0)?, word(part, 4)?, word(part, 8)?);
+            let offset = told & if of.has_bits { 0xff_ffff } else { u32::MAX };
+            match (name, depth) {
+                (0, 0) => None,
+                (0, _) => offset.checked_add(self.offset_in(&self.get(inner)?, member, depth - 1)?),
+                _ => (self.is_named(name, member) == Some(true)).then_some(offset),
+            }
+        })
+    }
+}
+
+impl Index {
+    /// Nothing if the bytes are none, or are cut.
+    fn of(bytes: &[u8]) -> Option<Index> {
         if u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
             return None;
         }
         let word = |at| Some(word(bytes, at)? as usize);
         let header = word(4)?;
-        let part = |at: usize| bytes.get(header.checked_add(word(at)?)?..)?.get(..word(at + 4)?);
-        Some((part(8)?, part(16)?))
-    }
-
-    /// Nothing if the bytes are no types; nothing inside if the structure or member is not there.
-    fn find(&self, structure: &str, member: &str) -> Option<Option<i32>> {
-        let (types, names) = self.parts()?;
-        let is_named = |at: u32, name: &str| is_named(names, at, name);
-        let types = all_types(types)?;
-        for one in types.iter().filter(|one| one.kind == STRUCT) {
-            if is_named(one.name, structure)? {
-                let bits = one.offset_of(&types, &|at| is_named(at, member), DEEPEST);
-                return Some(bits.and_then(|bits| i32::try_from(bits / 8).ok().filter(|_| bits.is_multiple_of(8))));
-            }
+        let part = |at: usize| {
+            let start = header.checked_add(word(at)?)?;
+            let range = start..start.checked_add(word(at + 4)?)?;
+            bytes.get(range.clone())?;
+            Some(range)
+        };
+        let (types, names) = (part(8)?, part(16)?);
+        let (mut starts, mut at) = (Vec::new(), types.start);
+        while at < types.end {
+            starts.push(u32::try_from(at).ok()?);
+            at += Type::at(&bytes[..types.end], at)?.bytes;
         }
-        Some(None)
+        Some(Index { starts, names })
     }
 }
 
@@ -130,53 +181,21 @@ struct Type<'a> {
     /// Another type, of kinds that have one; else a size.
     of: u32,
     parts: &'a [u8],
+    /// Bytes of the type itself.
+    bytes: usize,
 }
 
-/// All of them, in the order of their numbers, the first being 1. Nothing if they are cut.
-fn all_types(bytes: &[u8]) -> Option<Vec<Type<'_>>> {
-    let mut types = Vec::new();
-    let mut at = 0;
-    while at < bytes.len() {
+impl<'a> Type<'a> {
+    /// The type that begins there. Nothing if it is cut, or of a kind that none knows.
+    fn at(bytes: &'a [u8], at: usize) -> Option<Type<'a>> {
         let (name, info) = (word(bytes, at)?, word(bytes, at + 4)?);
         let (kind, parts) = ((info >> 24 & 31) as u8, info as usize & 0xffff);
         let (fixed, each) = *SIZES.get(usize::from(kind.checked_sub(1)?))?;
-        let end = at + fixed + each * parts;
-        types.push(Type {
-            name,
-            kind,
-            has_bits: info >> 31 != 0,
-            of: word(bytes, at + 8)?,
-            parts: bytes.get(at + fixed..end)?,
-        });
-        at = end;
+        let size = fixed + each * parts;
+        let of = word(bytes, at + 8)?;
+        let parts = bytes.get(at + fixed..at + size)?;
+        Some(Type { name, kind, has_bits: info >> 31 != 0, of, parts, bytes: size })
     }
-    Some(types)
-}
-
-impl Type<'_> {
-    /// Offset in bits of the first member whose name is the one, also within members without a name.
-    fn offset_of(&self, types: &[Type<'_>], is_it: &impl Fn(u32) -> Option<bool>, depth: u32) -> Option<u32> {
-        if self.kind != STRUCT && self.kind != UNION {
-            return None;
-        }
-        self.parts.chunks_exact(12).find_map(|member| {
-            let (name, of, told) = (word(member, 0)?, word(member, 4)?, word(member, 8)?);
-            let offset = told & if self.has_bits { 0xff_ffff } else { u32::MAX };
-            match (name, depth) {
-                (0, 0) => None,
-                (0, _) => {
-                    let part = types.get((of as usize).checked_sub(1)?)?;
-                    offset.checked_add(part.offset_of(types, is_it, depth - 1)?)
-                }
-                _ => (is_it(name) == Some(true)).then_some(offset),
-            }
-        })
-    }
-}
-
-fn is_named(names: &[u8], at: u32, name: &str) -> Option<bool> {
-    let rest = names.get(at as usize..)?;
-    Some(rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0)))
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
