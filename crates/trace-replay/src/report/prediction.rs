@@ -89,7 +89,7 @@ impl Prediction {
         if report.how.speed != NATURAL {
             return Err(NoPrediction::NotNatural);
         }
-        let known = known(&report.how, &report.target.file_system, report.behaviour.class());
+        let known = known(&ROWS.known, &report.how, &report.target.file_system, report.behaviour.class());
         let error = known.iter().filter_map(|row| row.stated()).reduce(f64::max);
         let known_errors = known.into_iter().map(|row| row.error.clone()).collect();
         let elapsed_ns = report.elapsed_ns;
@@ -102,8 +102,12 @@ impl Prediction {
         let (Some(error), Some([least, most])) = (self.error, self.range_ns) else {
             return vec![format!("{elapsed}; its error is not known, since none was measured {}", unmeasured())];
         };
-        let (error, least, most) = (percent(error), span(least), span(most));
-        let head = format!("{elapsed}, by errors of at most {error} {least} to {most} of the program itself");
+        let range = if most == u64::MAX {
+            format!("{} or more", span(least))
+        } else {
+            format!("{} to {}", span(least), span(most))
+        };
+        let head = format!("{elapsed}, by errors of at most {} {range} of the program itself", percent(error));
         let known = self.known_errors.iter().map(|known| format!("known error: {}", known.text()));
         std::iter::once(head).chain(known).collect()
     }
@@ -123,8 +127,11 @@ fn range(elapsed_ns: u64, error: f64) -> [u64; 2] {
 
 static ROWS: LazyLock<Table> = LazyLock::new(|| toml::from_str(TABLE).expect("the table is tested"));
 
-fn known(how: &How, file_system: &str, class: WaitClass) -> Vec<&'static Row> {
-    ROWS.known.iter().filter(|row| row.is_of(how, file_system, class)).collect()
+/// Rows by class come from programs of all kinds, so they rule out those of single programs.
+fn known<'a>(rows: &'a [Row], how: &How, file_system: &str, class: WaitClass) -> Vec<&'a Row> {
+    let of = |row: &&Row| row.is_of(how, file_system, class);
+    let by_class: Vec<&Row> = rows.iter().filter(of).filter(|row| row.behaviour.is_some()).collect();
+    if by_class.is_empty() { rows.iter().filter(of).collect() } else { by_class }
 }
 
 /// Of what replays there are errors, for people.
@@ -157,6 +164,37 @@ mod tests {
     }
 
     #[test]
+    fn errors_by_class_rule_out_those_of_single_programs() {
+        let row = |behaviour, worst| Row {
+            file_systems: vec!["ext4".to_string()],
+            mode: "root".to_string(),
+            rules: vec!["file_rw".to_string()],
+            behaviour,
+            stated: None,
+            error: KnownError {
+                class: String::new(),
+                against: String::new(),
+                mean: Some(0.1),
+                worst: Some(worst),
+                source: String::new(),
+            },
+        };
+        let rows = [row(None, 0.4), row(Some(WaitClass::Syncs), 0.2), row(Some(WaitClass::Reads), 0.3)];
+        let how = How {
+            mode: "root".to_string(),
+            rules: "file_rw thread_stage".to_string(),
+            speed: NATURAL.to_string(),
+            fsync: "durable".to_string(),
+            exchange: "link".to_string(),
+        };
+        let stated =
+            |file_system, class| known(&rows, &how, file_system, class).iter().map(|row| row.stated()).collect();
+        let of: [Vec<Option<f64>>; 3] = WaitClass::ALL.map(|class| stated("ext4", class));
+        assert_eq!(of, [vec![Some(0.2)], vec![Some(0.3)], vec![Some(0.4)]]);
+        assert!(stated("xfs", WaitClass::Syncs).is_empty());
+    }
+
+    #[test]
     fn an_error_is_a_share_of_what_the_program_takes() {
         assert_eq!(range(1000, 0.25), [800, 1334], "800 is predicted 25 % too long, 1334 as much too short");
         assert_eq!(range(1000, 1.0), [500, u64::MAX], "whatever it takes, it may be predicted too short by all of it");
@@ -164,5 +202,8 @@ mod tests {
         let holds = [799, 800, 1334, 1335].map(|original| stated(Some([800, 1334])).holds(original).unwrap());
         assert_eq!(holds, [false, true, true, false]);
         assert_eq!(stated(None).holds(1000), None);
+        let head = |most| stated(Some([800, most])).text().remove(0);
+        assert!(head(1334).ends_with("800ns to 1.334us of the program itself"), "{}", head(1334));
+        assert!(head(u64::MAX).ends_with("800ns or more of the program itself"), "{}", head(u64::MAX));
     }
 }
