@@ -11,7 +11,7 @@ use crate::artc::{How, replayed};
 use esker_lab_kit::{Figure, Lab, LabError, cgroup::Limited};
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let mounted = Mounted::ext4(lab, ModelDevice::Striped)?;
+    let mounted = Mounted::ext4(lab, ModelDevice::FastStriped)?;
     let (reads, bytes) = lab.scale((1000, 48 << 20), (4000, 128 << 20));
     let readers = Readers { threads: 2, reads, bytes, way: Way::Cached, seed: lab.seed };
     readers.prepare(&mounted.run_dir())?;

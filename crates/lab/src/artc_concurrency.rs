@@ -20,7 +20,7 @@ use esker_lab_kit::{Figure, Lab, LabError, timing};
 const REPLAYS: u32 = 3;
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
+    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::FastDisk)?, Mounted::ext4(lab, ModelDevice::SlowFlash)?);
     let leveldb = LevelDb::new(lab, Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 1 })?;
     let here = leveldb.original(Task::ReadRandom, &disk)?;
     let elsewhere = leveldb.original(Task::ReadRandom, &flash)?;

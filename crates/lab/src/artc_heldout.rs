@@ -3,9 +3,9 @@
 //! which errors by class are learned, and the others are held out. The place within a half tells the target: ext4, XFS
 //! and Btrfs over catalogue models of flash, a disk and flash, in turn.
 //!
-//! Each program is recorded on this machine's own file system, a few times, and the shortest recording counts. Then the
-//! program itself and its prediction (`esker trace predict --prepared`) run on the target in turns, each on a new file
-//! system. The program's own files are not in memory there; its libraries are. The error is that of the whole process.
+//! Each program is recorded (`esker trace record`) on this machine's own file system, a few times, and the shortest
+//! recording counts. Then the program itself and its prediction (`esker trace predict --prepared`) run on the target in
+//! turns, each on a new file system. Both commands are processes of their own, apart from the models of this one. The program's own files are not in memory there; its libraries are. The error is that of the whole process.
 //!
 //! `--quick` judges the held-out half by the table of known errors. The long form first measures the other half. It
 //! prints that table's rows: mean and worst by class, and the error to state. That is [`MARGIN`] times the worst,
@@ -15,20 +15,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use esker_base::Nanos;
-use esker_trace_calls::{PathBytes, Platform, Snapshot, Trace};
-use esker_trace_order::compiled::Program;
-use esker_trace_record::Method;
+use esker_trace_calls::etrace::{self, Limits};
+use esker_trace_calls::{Snapshot, Trace};
 use esker_trace_replay::init::TREE;
-use esker_trace_replay::report::behaviour::WaitClass;
-use esker_trace_replay::{
-    ExchangeBy, FsyncMeans, InitMode, KernelOptions, PredictOptions, ReplayInput, ReplayOptions, Report, predict,
-};
+use esker_trace_replay::report::behaviour::{Behaviour, WaitClass};
 use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::artc::mounted::{FileSystem, Mounted};
-use crate::artc::{afresh, compiled, init_options, recorded};
+use crate::artc::{afresh, compiled};
 use esker_lab_kit::timing::{self, mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
@@ -46,6 +41,8 @@ const LIMIT: &str = "240";
 /// Debian's programs, whatever else is installed.
 const SEARCH: &str = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 const INODES: u32 = 100_000;
+/// Exit status of `esker trace predict` where a replay predicts nothing.
+const NO_PREDICTION: i32 = 4;
 
 const PLACES: [(&str, FileSystem, &str); 3] = [
     ("ext4-sata", FileSystem::Ext4, "vol = ssd-model profile=ssd-sata-2021 content=memory size=4GiB"),
@@ -63,6 +60,7 @@ struct Suite {
 struct Entry {
     name: String,
     needs: Vec<String>,
+    packages: Vec<String>,
     prepare: String,
     run: String,
 }
@@ -173,28 +171,29 @@ struct Recorded {
     folder: PathBuf,
     /// The folder as the program finds it, and its name, which some of its files hold.
     pristine: PathBuf,
-    program: Program,
+    file: PathBuf,
+    snapshot: Snapshot,
     seed: u64,
     _scratch: TempDir,
 }
 
 impl Recorded {
     fn new(entry: &Entry, lab: &Lab<'_>) -> Result<Recorded, LabError> {
-        entry.needs.iter().try_for_each(|need| demand(need))?;
+        demand(entry)?;
         let scratch = lab.folder()?;
         // Recordings have no other names of it.
         let own = std::fs::canonicalize(scratch.path()).map_err(LabError::scratch(scratch.path()))?;
         let [folder, pristine] = ["work", "before"].map(|name| own.join(name));
         std::fs::create_dir(&pristine).map_err(LabError::scratch(&pristine))?;
         shell(&entry.prepare, &pristine)?;
-        let mut traces = Vec::new();
-        for _ in 0..lab.scale(QUICK_RECORDINGS, RECORDINGS) {
+        let mut recordings = Vec::new();
+        for number in 0..lab.scale(QUICK_RECORDINGS, RECORDINGS) {
             copy(&pristine, &folder)?;
-            traces.push(recorded(words(&entry.run, &folder), Method::Kernel, vec![folder.clone()])?);
+            recordings.push(recorded(entry, &folder, own.join(format!("{number}.etrace")))?);
         }
-        let trace = traces.into_iter().min_by_key(took).expect("it was recorded");
-        let program = compiled(trace)?;
-        Ok(Recorded { entry: entry.clone(), folder, pristine, program, seed: lab.seed, _scratch: scratch })
+        let (trace, file) = recordings.into_iter().min_by_key(|(trace, _)| took(trace)).expect("it was recorded");
+        let snapshot = compiled(trace)?.snapshot().clone();
+        Ok(Recorded { entry: entry.clone(), folder, pristine, file, snapshot, seed: lab.seed, _scratch: scratch })
     }
 
     fn row(&self, on: &Mounted, lab: &Lab<'_>) -> Result<Row, LabError> {
@@ -225,23 +224,50 @@ impl Recorded {
         Ok(timing::seconds(|| peer::output(&words[0], &words[1..]))? * 1e9)
     }
 
-    fn predicted(&self, on: &Mounted) -> Result<Report, LabError> {
-        afresh(on, self.program.snapshot(), self.seed)?;
+    fn predicted(&self, on: &Mounted) -> Result<Told, LabError> {
+        afresh(on, &self.snapshot, self.seed)?;
         on.forget()?;
-        let (fsync, exchange, platform, seed) = (FsyncMeans::Durable, ExchangeBy::Link, Platform::Linux, self.seed);
-        let kernel = KernelOptions { fsync, exchange, platform, keep_modes: false, seed };
-        let options = PredictOptions {
-            init: init_options(InitMode::None, seed),
-            replay: ReplayOptions { kernel, patience: Nanos::secs(30) },
-            prepared: true,
-            own: vec![PathBytes::from(self.folder.as_os_str().as_encoded_bytes())],
-            repeat: 1,
-        };
-        let reactor = esker_rt::real::Reactor::new(esker_rt::real::RealConfig::seeded(seed))?;
-        let job = ReplayInput { name: self.entry.name.clone(), program: self.program.clone() };
-        let reports = predict(vec![job], &on.run_dir(), &options, &reactor, &mut |_| {});
-        Ok(reports.map_err(LabError::data)?.remove(0))
+        let [file, folder, dir] = [&self.file, &self.folder, &on.run_dir()].map(|path| path.display().to_string());
+        let seed = self.seed.to_string();
+        let words = ["predict", &file, "--dir", &dir, "--prepared", "--own", &folder, "--seed", &seed, "--json"];
+        serde_json::from_str(&esker(&words, &[0, NO_PREDICTION])?).map_err(LabError::data)
     }
+}
+
+/// What a report tells.
+#[derive(Deserialize)]
+struct Told {
+    elapsed_ns: u64,
+    behaviour: Behaviour,
+    prediction: Option<Predicted>,
+    /// Why there is none.
+    no_prediction: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Predicted {
+    error: Option<f64>,
+}
+
+/// A recording of a program, and its file.
+fn recorded(entry: &Entry, folder: &Path, file: PathBuf) -> Result<(Trace, PathBuf), LabError> {
+    let [to, root] = [file.as_path(), folder].map(|path| path.display().to_string());
+    let words = words(&entry.run, folder);
+    let options = ["record", "--method", "bpf", "--output", &to, "--root", &root, "--"];
+    esker(&options.into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>(), &[0])?;
+    let bytes = std::fs::read(&file).map_err(LabError::scratch(&file))?;
+    Ok((etrace::read(&bytes[..], Limits::GENEROUS).map_err(LabError::data)?, file))
+}
+
+/// Runs a verb of `esker trace` as a process of its own that ends with one of `statuses`; what it prints.
+fn esker(words: &[&str], statuses: &[i32]) -> Result<String, LabError> {
+    let failed = |error: String| peer::fault("esker trace", error);
+    let own = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let run = Command::new(own).arg("trace").args(words).output().map_err(|error| failed(error.to_string()))?;
+    if run.status.code().is_some_and(|status| statuses.contains(&status)) {
+        return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
+    }
+    Err(failed(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr).trim())))
 }
 
 fn took(trace: &Trace) -> u64 {
@@ -249,17 +275,25 @@ fn took(trace: &Trace) -> u64 {
     trace.actions.iter().map(|action| action.leave.0).max().unwrap_or(0) - first
 }
 
-/// Whether a program, or a file with its path, is there.
-fn demand(need: &str) -> Result<(), LabError> {
-    let found = |dir: &str| Path::new(dir).join(need).exists();
-    let dirs = SEARCH.trim_start_matches("PATH=").split(':');
+/// Whether a program's needs, names of programs or paths of files, are there.
+fn demand(entry: &Entry) -> Result<(), LabError> {
+    let dirs = SEARCH.trim_start_matches("PATH=");
     // An absolute path stays what it is when it is joined.
-    if dirs.into_iter().any(found) { Ok(()) } else { Err(LabError::NoRival { program: need.to_string() }) }
+    let is_there = |need: &&String| dirs.split(':').any(|dir| Path::new(dir).join(need).exists());
+    match entry.needs.iter().find(|need| !is_there(need)) {
+        None => Ok(()),
+        Some(need) => {
+            let what = format!("is not installed: as root, apt-get install {}", entry.packages.join(" "));
+            Err(peer::fault(need, what))
+        }
+    }
 }
 
+/// The script under a limit of time. What it prints would be part of this program's report.
 fn words(script: &str, folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    let words = ["timeout", "-k", "5", LIMIT, "env", "-C", &folder, SEARCH, "sh", "-c", script];
+    let script = format!("exec > /dev/null; {script}");
+    let words = ["timeout", "-k", "5", LIMIT, "env", "-C", &folder, SEARCH, "sh", "-c", &script];
     words.map(str::to_string).into()
 }
 

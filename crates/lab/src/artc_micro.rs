@@ -15,7 +15,7 @@ use esker_lab_kit::timing::{mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError};
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let devices = [Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Striped)?];
+    let devices = [Mounted::ext4(lab, ModelDevice::FastDisk)?, Mounted::ext4(lab, ModelDevice::FastStriped)?];
     let sizes: &[(u32, u32)] = if lab.quick { &[(2, 300)] } else { &[(1, 1000), (2, 1000), (8, 1000)] };
     let (mut errors, mut alone) = (Vec::new(), Vec::new());
     for &(threads, reads) in sizes {

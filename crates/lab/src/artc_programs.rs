@@ -1,7 +1,8 @@
 //! `artc-programs`: predictions of how long programs take elsewhere. The programs are `git clone` of a local repository
 //! and LevelDB, which maps its tables and looks up random keys with four threads. They are recorded on this machine's
-//! own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash. The error is that of the
-//! whole process, from its start to its end, against the program itself run there.
+//! own file system, and replayed on ext4, XFS and Btrfs over an attached model of flash of the catalogue. The error is
+//! that of the whole process, from its start to its end, against the program itself run there. A second arm has flash
+//! whose reads take 800 us. Its ids begin with `slow_flash_`.
 //!
 //! Each run begins on a new file system with an empty cache. Files outside of the program's folder, such as its
 //! libraries and Python's, are in memory before the program and before each replay.
@@ -83,39 +84,75 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
+/// The devices, and what ids of the figures begin with.
+const ARMS: [(&str, ModelDevice); 2] = [("", ModelDevice::Flash), ("slow_flash_", ModelDevice::SlowFlash)];
+
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let runs = lab.scale(QUICK_RUNS, RUNS);
-    let (mut figures, mut failures, mut within) = (Vec::new(), 0, Vec::new());
-    for task in [Task::GitClone, Task::LevelDb] {
-        let (name, word) = task.names();
-        let program = Recorded::new(task, lab)?;
-        lab.say(format!("{name}: {} actions recorded", program.program.len()));
-        for system in SYSTEMS {
-            let on = Mounted::new(lab, system, &ModelDevice::Flash.text())?;
-            let mut stated = None;
-            let original = timing::median_of(runs, |_| program.original(&on))?;
-            let replay = timing::median_of(runs, |_| {
-                let report = program.replay(&on)?;
-                failures += report.mismatches.count;
-                stated = report.prediction.and_then(|prediction| prediction.error);
-                Ok(report.elapsed_ns as f64)
-            })?;
-            let (error, system) = ((replay - original) / original, system.name());
-            within.push(f64::from(u8::from(stated.is_some_and(|stated| error.abs() <= stated))));
-            let [took, predicted] = [original, replay].map(|ns| (ns / 1e6) as u64);
-            lab.say(format!("{name}, {system}: {took} ms, predicted {predicted} ms, {:+.1} %", error * 100.0));
-            let figure = Figure::alone(format!("{word}_{system}_error"), error, "share, too long if positive");
-            figures.push(figure.peer("the program itself, ms", original / 1e6));
+    let programs = [Recorded::new(Task::GitClone, lab)?, Recorded::new(Task::LevelDb, lab)?];
+    let mut figures = Vec::new();
+    for (prefix, device) in ARMS {
+        let mut rows = Vec::new();
+        for program in &programs {
+            for system in SYSTEMS {
+                let row = program.row(system, &Mounted::new(lab, system, &device.text())?, lab)?;
+                lab.say(row.told(prefix));
+                rows.push(row);
+            }
         }
+        let prefixed = |figure: Figure| Figure { id: format!("{prefix}{}", figure.id), ..figure };
+        figures.extend(summary(&rows).into_iter().map(prefixed));
     }
-    let errors: Vec<f64> = figures.iter().map(|figure| figure.value.abs()).collect();
+    Ok(figures)
+}
+
+/// A program on one file system.
+struct Row {
+    task: Task,
+    system: FileSystem,
+    /// Middle times of its runs and of its replays, in ns.
+    original: f64,
+    replay: f64,
+    /// Calls that came out otherwise, of all replays.
+    failures: u64,
+    /// What the report of the last replay states.
+    stated: Option<f64>,
+}
+
+impl Row {
+    /// Of the prediction, too long if positive.
+    fn error(&self) -> f64 {
+        (self.replay - self.original) / self.original
+    }
+
+    fn is_within_stated(&self) -> bool {
+        self.stated.is_some_and(|stated| self.error().abs() <= stated)
+    }
+
+    fn told(&self, prefix: &str) -> String {
+        let [took, predicted] = [self.original, self.replay].map(|ns| (ns / 1e6) as u64);
+        let (name, system, error) = (self.task.names().0, self.system.name(), self.error() * 100.0);
+        format!("{prefix}{name}, {system}: {took} ms, predicted {predicted} ms, {error:+.1} %")
+    }
+
+    fn figure(&self) -> Figure {
+        let id = format!("{}_{}_error", self.task.names().1, self.system.name());
+        Figure::alone(id, self.error(), "share, too long if positive")
+            .peer("the program itself, ms", self.original / 1e6)
+    }
+}
+
+fn summary(rows: &[Row]) -> Vec<Figure> {
+    let errors: Vec<f64> = rows.iter().map(|row| row.error().abs()).collect();
+    let within: Vec<f64> = rows.iter().map(|row| f64::from(u8::from(row.is_within_stated()))).collect();
+    let failures: u64 = rows.iter().map(|row| row.failures).sum();
+    let mut figures: Vec<Figure> = rows.iter().map(Row::figure).collect();
     figures.extend([
         Figure::alone("worst_error", worst(&errors), "share"),
         Figure::alone("mean_error", mean(&errors), "share"),
         Figure::alone("within_stated_error", mean(&within), "share of the predictions"),
         Figure::alone("replay_failures", failures as f64, "calls that came out otherwise"),
     ]);
-    Ok(figures)
+    figures
 }
 
 /// A program as it was recorded.
@@ -142,7 +179,22 @@ impl Recorded {
         task.prepare(&pristine, seed)?;
         copy(&pristine, &folder)?;
         let trace = recorded(task.words(&folder, seed), Method::Kernel, vec![folder.clone()])?;
-        Ok(Recorded { task, folder, pristine, program: compiled(trace)?, seed, _scratch: scratch })
+        let program = compiled(trace)?;
+        lab.say(format!("{}: {} actions recorded", task.names().0, program.len()));
+        Ok(Recorded { task, folder, pristine, program, seed, _scratch: scratch })
+    }
+
+    fn row(&self, system: FileSystem, on: &Mounted, lab: &Lab<'_>) -> Result<Row, LabError> {
+        let runs = lab.scale(QUICK_RUNS, RUNS);
+        let (mut failures, mut stated) = (0, None);
+        let original = timing::median_of(runs, |_| self.original(on))?;
+        let replay = timing::median_of(runs, |_| {
+            let report = self.replay(on)?;
+            failures += report.mismatches.count;
+            stated = report.prediction.and_then(|prediction| prediction.error);
+            Ok(report.elapsed_ns as f64)
+        })?;
+        Ok(Row { task: self.task, system, original, replay, failures, stated })
     }
 
     /// Nanoseconds that the program itself takes there.

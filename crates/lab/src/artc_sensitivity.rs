@@ -22,7 +22,7 @@ const QUICK: [&str; 4] = ["git-checkout", "leveldb-fillsync", "node-files", "sql
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let load = Load { threads: 4, reads: lab.scale(250, 1000), writes: 0, runs: 3 };
     let leveldb = LevelDb::new(lab, load)?;
-    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::Disk)?, Mounted::ext4(lab, ModelDevice::Flash)?);
+    let (disk, flash) = (Mounted::ext4(lab, ModelDevice::FastDisk)?, Mounted::ext4(lab, ModelDevice::SlowFlash)?);
     let source = leveldb.original(Task::ReadRandom, &disk)?;
     let target = leveldb.original(Task::ReadRandom, &flash)?;
     let programs = programs(lab)?;

@@ -54,7 +54,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let bench = Bench::new(lab)?;
     let (mut unseen, mut failures, mut errors) = (0, 0, Vec::new());
     let mut models = Vec::new();
-    for (name, model) in [("disk", ModelDevice::Disk), ("flash", ModelDevice::Flash)] {
+    for (name, model) in [("disk", ModelDevice::FastDisk), ("flash", ModelDevice::SlowFlash)] {
         let on = Mounted::new(lab, FileSystem::Ext4, &model.text())?;
         let (folder, program, missed) = bench.recorded(&on)?;
         lab.say(format!("{name}: {} actions recorded, {missed} requests not", program.len()));

@@ -13,7 +13,8 @@ import plyvel
 # LevelDB maps the first tables that a process opens, this many, and reads all others by pread, as it does in databases that are
 # larger. Another database keeps that many open, so that the one that is measured is read by calls.
 MAPPED = 1000
-RECORDS = 60000
+# More than the buffer of the modelled disk holds.
+RECORDS = 120000
 # Small, so that there are as many tables as in a database of the usual ones that does not fit into memory.
 TABLE_BYTES = 1 << 17
 BALLAST_BYTES = 66000

@@ -13,41 +13,58 @@ use tempfile::TempDir;
 use esker_lab_kit::serving::{Serving, attach};
 use esker_lab_kit::{Lab, LabError, peer};
 
+/// A disk of the catalogue. Its buffer is smaller than the files of experiments.
+const DISK: &str = "disk-model profile=hdd-15k-2008 content=memory size=1GiB";
 /// A disk of five times the usual speed, so that runs are short, and yet the disk, not this machine's CPUs, decides
 /// how long they are. Its buffers are smaller than the profile's by as much as the files of experiments are smaller
 /// than those of real programs: otherwise the disk would hold all of them.
-const DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
+const FAST_DISK: &str = "disk-model content=memory size=1GiB rpm=36000 seek_single=100us seek_average=1500us \
                         seek_full=3200us buffer=1MiB segments=8 read_ahead=128KiB";
-/// Flash whose reads take long for the same reason.
-const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
+/// Flash of the catalogue.
+const FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB";
+/// The same flash, but its reads take so long that the device, not this machine's CPUs, decides how long runs are.
+const SLOW_FLASH: &str = "ssd-model profile=ssd-sata-2021 content=memory size=1GiB read=800us";
 
 /// What a file system lies on, where nothing more is said.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelDevice {
-    /// One disk.
+    /// One disk of the catalogue.
     Disk,
-    /// Two disks, striped.
+    /// Two disks of the catalogue, striped.
     Striped,
-    /// Flash.
+    /// Flash of the catalogue.
     Flash,
+    /// One disk that is faster than any.
+    FastDisk,
+    /// Two of these, striped.
+    FastStriped,
+    /// Flash that is slower than any.
+    SlowFlash,
 }
 
 impl ModelDevice {
     /// As a stack text with the volume `vol`.
     pub(crate) fn text(self) -> String {
+        let striped = |disk| format!("a = {disk}; b = {disk}; vol = stripe chunk=512KiB on a, b");
         match self {
             ModelDevice::Disk => format!("vol = {DISK}"),
-            ModelDevice::Striped => format!("a = {DISK}; b = {DISK}; vol = stripe chunk=512KiB on a, b"),
+            ModelDevice::Striped => striped(DISK),
             ModelDevice::Flash => format!("vol = {FLASH}"),
+            ModelDevice::FastDisk => format!("vol = {FAST_DISK}"),
+            ModelDevice::FastStriped => striped(FAST_DISK),
+            ModelDevice::SlowFlash => format!("vol = {SLOW_FLASH}"),
         }
     }
 }
 
 /// Room for files, where nothing more is said.
 const INODES: u32 = 8192;
-/// Reads that leave nothing in the buffers of two disks of what was there before, and their length.
-const ELSEWHERE: u64 = 24;
+/// Reads that leave nothing in the buffers of two disks, or of one with 64 segments, of what was there before.
+const ELSEWHERE: u64 = 72;
+/// How long each is.
 const BLOCK: u64 = 4096;
+/// Bytes of a chunk of striped disks. Reads that are an odd number of chunks apart come to both disks.
+const CHUNK: u64 = MIB / 2;
 
 /// A file system of the kernel. None is made in the background after it was mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +190,7 @@ impl Mounted {
         let device = rustix::fs::open(&self.device, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())?;
         let mut block = Pool::default().slab(BLOCK as usize);
         let bytes = rustix::fs::seek(&device, rustix::fs::SeekFrom::End(0))?;
-        let step = (bytes / ELSEWHERE).next_multiple_of(MIB).max(MIB);
+        let step = (bytes / ELSEWHERE).next_multiple_of(2 * CHUNK) + CHUNK;
         for at in (0..bytes).step_by(step as usize) {
             rustix::io::pread(&device, &mut block[..BLOCK as usize], at)?;
         }
