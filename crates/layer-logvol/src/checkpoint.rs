@@ -1,6 +1,5 @@
-//! Checkpoints. Changed nodes of the map, or lists of their changes, and the index of all nodes go to free pages. A slot
-//! that names the root of the index follows. What dead nodes refer to is given back before, so that all of it becomes
-//! free.
+//! Checkpoints. Changed nodes of the map, or lists of their changes, and the index of all nodes go to free pages. The
+//! root of the index follows in a slot. References of dead nodes are given back before, so that all of it becomes free.
 //!
 //! Order, each step durable before the next: batches and pages; the slot in front; its copy at the back; only then
 //! pages and segments become free that the checkpoint makes superfluous. So the newest slot that is whole always finds
