@@ -1,0 +1,25 @@
+//! The trait of file systems, and one file system in memory.
+//!
+//! Invariant: does no I/O, reads no clock, holds no policy. Time, labels and buffers come with each call.
+//!
+//! Reading order: [`word`] (numbers, names, times, what comes with a call), [`attr`] (attributes), [`change`] (words of
+//! single calls), [`listing`] (entries of a directory), [`about`] (abilities and promises), [`system`] (the trait).
+
+#![forbid(unsafe_code)]
+
+pub mod about;
+pub mod attr;
+pub mod change;
+pub mod listing;
+pub mod system;
+pub mod word;
+
+pub use about::{Abilities, About, Promise, Space};
+pub use attr::{Attr, Entry, FileFlags, FileType, New, NewKind, SetAttr};
+pub use change::{
+    Allocate, AllocateKind, At, Change, Copying, Last, Lock, LockCall, LockKind, Remove, Rename, Seek, Sync, Write, Written, Xattr,
+    XattrSet,
+};
+pub use listing::{Listing, Row};
+pub use system::{Answer, Direct, FileSystem, refuse};
+pub use word::{Call, Cookie, Cred, Hint, Ino, Lifetime, Name, NameBuf, Stamp};
