@@ -1,0 +1,347 @@
+//! Random scripts from a seed, and all scripts of a length.
+
+use esker_base::Stream;
+use esker_vfs::{FileType, Rename, Stamp, XattrSet};
+
+use super::parse::SECOND;
+use super::{Durable, HELD, Held, Object, Op, ROOMS, Room, WHENCES, Word, XATTR_SETS, XattrOp};
+use crate::attrs::SetTime;
+use crate::bytes::Whence;
+use crate::flags::{Access, OpenFlags};
+use crate::paths::Follow;
+
+/// Names that random scripts meet at, often enough that most calls find something.
+const PATHS: [&str; 14] = [
+    "foo", "bar", "A", "B", "A/foo", "A/bar", "B/foo", "B/bar", "A/C", "A/C/foo", "B/C", "link", "A/link", "/A/foo",
+];
+/// Words that paths may be and rarely are.
+const ODD: [&str; 22] = [
+    "", "/", ".", "..", "A/.", "A/..", "foo/", "A/", "link/", "foo/bar", "foo/..", "A/C/", "A/../foo", "//A//foo", "none",
+    "none/foo", "link/foo", "./bar", "../bar", "A/link/", "B/./foo", "A/C/..",
+];
+const TARGETS: [&str; 12] =
+    ["foo", "A", "../foo", "A/foo", "link", "A/link", "none", "/B", ".", "..", "foo/", "A/C/foo"];
+const XATTRS: [&str; 7] =
+    ["user.a", "user.b", "trusted.a", "security.a", "user.", "odd.a", "system.odd"];
+const MODES: [u16; 12] =
+    [0o644, 0o755, 0o777, 0o700, 0o600, 0o000, 0o4755, 0o2755, 0o2770, 0o1777, 0o444, 0o6711];
+const USERS: [u32; 4] = [0, 0, 1000, 1001];
+/// Offsets and lengths: around the unit of allocation, and odd ones.
+const SIZES: [u32; 9] = [0, 1, 100, 4095, 4096, 4097, 8192, 10_000, 65_536];
+/// Bytes of a path component that is too long.
+const TOO_LONG: usize = 256;
+
+/// Calls from a seed, without an end. One seed gives the same calls for ever.
+pub struct Random(Stream);
+
+impl Random {
+    /// Calls of this seed.
+    pub fn new(seed: u64) -> Random {
+        Random(Stream::named(seed, "random scripts"))
+    }
+}
+
+impl Iterator for Random {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        Some(match self.0.below(100) {
+            0..40 => self.on_bytes(),
+            40..78 => self.on_names(),
+            _ => self.on_attributes(),
+        })
+    }
+}
+
+impl Random {
+    fn on_bytes(&mut self) -> Op {
+        match self.0.below(40) {
+            0..10 => Op::Open(self.held(), self.path(), self.flags(), self.mode()),
+            10..12 => Op::Close(self.held()),
+            12 => Op::Dup(self.held(), self.held()),
+            13..17 => Op::Read(self.held(), self.size(), self.at()),
+            17..24 => Op::Write(self.held(), self.size(), self.0.below(1 << 16), self.at()),
+            24..28 => self.seek(),
+            28..31 => Op::Truncate(self.object(), i64::from(self.size()) - i64::from(self.0.chance(0.05))),
+            31..34 => {
+                let (room, _) = self.one_of(&ROOMS);
+                Op::Allocate(self.held(), room, i64::from(self.size()), i64::from(self.size()))
+            }
+            34..37 => Op::Copy((self.held(), self.at()), (self.held(), self.at()), u64::from(self.size())),
+            37 => Op::Clone(self.held(), self.held()),
+            38 if self.0.chance(0.5) => Op::Sync(Durable::Data(self.held())),
+            38 => Op::Sync(Durable::File(self.held())),
+            _ if self.0.chance(0.05) => Op::Sync(Durable::All),
+            _ => Op::List(self.object()),
+        }
+    }
+
+    fn seek(&mut self) -> Op {
+        let (whence, _) = self.one_of(&WHENCES);
+        let by = i64::from(self.size());
+        let back = matches!(whence, Whence::Set | Whence::Current | Whence::End) && self.0.chance(0.2);
+        Op::Seek(self.held(), whence, if back { -by } else { by })
+    }
+
+    fn on_names(&mut self) -> Op {
+        match self.0.below(40) {
+            0..6 => Op::Mkdir(self.path(), self.mode()),
+            6..8 => {
+                let (kind, device) = self.one_of(&[
+                    (FileType::File, 0),
+                    (FileType::Fifo, 0),
+                    (FileType::Socket, 0),
+                    (FileType::CharDevice, 1000),
+                    (FileType::BlockDevice, 1000),
+                    (FileType::Directory, 0),
+                ]);
+                Op::Mknod(self.path(), kind, self.mode(), device)
+            }
+            8..13 => Op::Link(self.object(), self.path(), self.follow()),
+            13..16 => Op::Symlink(self.one_of(&TARGETS).into(), self.path()),
+            16..18 => Op::Readlink(self.path()),
+            18..22 => Op::Unlink(self.path()),
+            22..25 => Op::Rmdir(self.path()),
+            25..34 => {
+                let how = self.one_of(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
+                Op::Rename(self.path(), self.path(), how)
+            }
+            34..37 => Op::List(self.object()),
+            _ => Op::Chdir(self.object()),
+        }
+    }
+
+    fn on_attributes(&mut self) -> Op {
+        match self.0.below(30) {
+            0..8 => Op::Stat(self.object(), self.follow()),
+            8..10 => Op::Access(self.path(), Access::from_bits_truncate(self.0.below(8) as u16)),
+            10..14 => Op::Chmod(self.object(), self.mode()),
+            14..18 => {
+                let (uid, gid) = (self.owner(), self.owner());
+                Op::Chown(self.object(), uid, gid, self.follow())
+            }
+            18..21 => Op::Times(self.object(), self.time(), self.time(), self.follow()),
+            21..26 => {
+                let name = Word::from(self.one_of(&XATTRS));
+                let op = match self.0.below(8) {
+                    0..4 => {
+                        let (how, _) = self.one_of(&XATTR_SETS);
+                        XattrOp::Set(name, self.0.below(64) as u32, self.0.below(1 << 16), how)
+                    }
+                    4..6 => XattrOp::Get(name),
+                    6 => XattrOp::List,
+                    _ => XattrOp::Remove(name),
+                };
+                Op::Xattr(self.object(), op, self.follow())
+            }
+            26 => Op::Umask(self.one_of(&[0o022, 0o000, 0o077, 0o002])),
+            _ => Op::Become(self.one_of(&USERS)),
+        }
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.0.below(all.len() as u64) as usize]
+    }
+
+    /// The last place is the audit's.
+    fn held(&mut self) -> Held {
+        Held(self.0.below(HELD as u64 / 2) as u8)
+    }
+
+    fn path(&mut self) -> Word {
+        match self.0.below(200) {
+            0 => Word(vec![b'n'; TOO_LONG]),
+            1 => Word([b"A/".repeat(3000), b"foo".to_vec()].concat()),
+            2..20 => self.one_of(&ODD).into(),
+            _ => self.one_of(&PATHS).into(),
+        }
+    }
+
+    fn object(&mut self) -> Object {
+        if self.0.chance(0.3) { Object::Held(self.held()) } else { Object::Path(self.path()) }
+    }
+
+    fn follow(&mut self) -> Follow {
+        self.one_of(&[Follow::Links, Follow::Nothing])
+    }
+
+    fn mode(&mut self) -> u16 {
+        self.one_of(&MODES)
+    }
+
+    fn size(&mut self) -> u32 {
+        self.one_of(&SIZES)
+    }
+
+    fn at(&mut self) -> Option<i64> {
+        self.0.chance(0.5).then(|| i64::from(self.size()) - i64::from(self.0.chance(0.03)))
+    }
+
+    fn owner(&mut self) -> Option<u32> {
+        self.one_of(&[None, Some(0), Some(1000), Some(1001)])
+    }
+
+    fn time(&mut self) -> SetTime {
+        match self.0.below(4) {
+            0 => SetTime::Keep,
+            1 => SetTime::Now,
+            _ => SetTime::To(Stamp(self.0.below(1_000_000_000) as i64 * SECOND)),
+        }
+    }
+
+    fn flags(&mut self) -> OpenFlags {
+        let access = [OpenFlags::RDONLY, OpenFlags::WRONLY, OpenFlags::RDWR, OpenFlags::RDWR];
+        let mut flags = self.one_of(&access);
+        let chances = [
+            (OpenFlags::CREAT, 0.6),
+            (OpenFlags::EXCL, 0.1),
+            (OpenFlags::TRUNC, 0.15),
+            (OpenFlags::APPEND, 0.15),
+            (OpenFlags::DIRECTORY, 0.08),
+            (OpenFlags::NOFOLLOW, 0.1),
+            (OpenFlags::NOATIME, 0.05),
+            (OpenFlags::PATH, 0.07),
+            (OpenFlags::DSYNC, 0.02),
+        ];
+        for (flag, chance) in chances {
+            flags.set(flag, flags.contains(flag) || self.0.chance(chance));
+        }
+        if self.0.chance(0.06) { flags - OpenFlags::CREAT | OpenFlags::TMPFILE } else { flags }
+    }
+}
+
+/// All scripts of a number of steps. A step is a change and what is made durable after it, as CrashMonkey (Mohan and
+/// others, OSDI 2018) bounds them: few names, one call, one barrier.
+pub struct Bounded {
+    steps: Vec<Vec<Op>>,
+    length: u32,
+}
+
+const FILES: [&str; 6] = ["foo", "bar", "A/foo", "A/bar", "B/foo", "B/bar"];
+const DIRECTORIES: [&str; 2] = ["A", "B"];
+/// Calls that every script begins with, so that changes find something; the last is a barrier.
+const BEFORE: &str = "mkdir A 0755\nmkdir B 0755\nopen #0 foo rdwr,creat 0644\nwrite #0 8192 x1\nclose #0\n\
+                      open #0 A/bar rdwr,creat 0644\nwrite #0 5000 x2\nclose #0\nsync all\n";
+
+impl Bounded {
+    /// All scripts of `length` steps.
+    pub fn new(length: u32) -> Bounded {
+        let changes = Bounded::changes();
+        let with = |change: &Vec<Op>, barrier: Option<Vec<Op>>| {
+            change.iter().cloned().chain(barrier.into_iter().flatten()).collect::<Vec<_>>()
+        };
+        let steps = changes.iter().flat_map(|(change, at)| {
+            Bounded::barriers(at).into_iter().map(move |barrier| with(change, barrier))
+        });
+        Bounded { steps: steps.collect(), length }
+    }
+
+    /// How many scripts there are.
+    pub fn count(&self) -> u64 {
+        (self.steps.len() as u64).pow(self.length)
+    }
+
+    /// The script of a number below the count.
+    pub fn script(&self, number: u64) -> Vec<Op> {
+        let mut script = Op::script(BEFORE).expect("a constant of calls");
+        let mut rest = number;
+        for _ in 0..self.length {
+            let count = self.steps.len() as u64;
+            script.extend(self.steps[(rest % count) as usize].iter().cloned());
+            rest /= count;
+        }
+        script
+    }
+
+    /// Nothing, or the bytes, the file, its directory or everything.
+    fn barriers(at: &str) -> [Option<Vec<Op>>; 5] {
+        let dir = at.rsplit_once('/').map_or(".", |(dir, _)| dir);
+        let held = Held(1);
+        let of = |path: &str, flags, durable| {
+            Some(vec![Op::Open(held, path.into(), flags, 0), Op::Sync(durable), Op::Close(held)])
+        };
+        [
+            None,
+            of(at, OpenFlags::RDONLY, Durable::Data(held)),
+            of(at, OpenFlags::RDONLY, Durable::File(held)),
+            of(dir, OpenFlags::DIRECTORY, Durable::File(held)),
+            Some(vec![Op::Sync(Durable::All)]),
+        ]
+    }
+
+    /// Changes, each with the path that it is about.
+    fn changes() -> Vec<(Vec<Op>, &'static str)> {
+        let mut all = Vec::new();
+        for path in DIRECTORIES {
+            all.push((vec![Op::Rmdir(path.into())], path));
+            all.push((vec![Op::Mkdir(path.into(), 0o755)], path));
+        }
+        for (from, to) in [("A", "B"), ("B", "A/C"), ("foo", "A")] {
+            all.push((vec![Op::Rename(from.into(), to.into(), Rename::Replace)], to));
+            all.push((vec![Op::Rename(from.into(), to.into(), Rename::Exchange)], to));
+        }
+        for path in FILES {
+            all.extend(Bounded::of_names(path).into_iter().map(|change| (change, path)));
+            all.extend(Bounded::of_bytes(path).into_iter().map(|change| (change, path)));
+        }
+        all
+    }
+
+    fn of_names(path: &str) -> Vec<Vec<Op>> {
+        let held = Held(0);
+        let make = |how| vec![Op::Open(held, path.into(), OpenFlags::RDWR | how, 0o644), Op::Close(held)];
+        let mut all = vec![
+            make(OpenFlags::CREAT),
+            vec![Op::Mkdir(path.into(), 0o755)],
+            vec![Op::Symlink("foo".into(), path.into())],
+            vec![Op::Mknod(path.into(), FileType::Fifo, 0o644, 0)],
+            vec![Op::Unlink(path.into())],
+            vec![
+                Op::Open(held, ".".into(), OpenFlags::RDWR | OpenFlags::TMPFILE, 0o644),
+                Op::Write(held, 4096, 3, None),
+                Op::Link(Object::Held(held), path.into(), Follow::Links),
+                Op::Close(held),
+            ],
+        ];
+        for from in FILES.into_iter().filter(|from| *from != path) {
+            all.push(vec![Op::Link(Object::Path(from.into()), path.into(), Follow::Nothing)]);
+            for how in [Rename::Replace, Rename::NoReplace, Rename::Exchange] {
+                all.push(vec![Op::Rename(from.into(), path.into(), how)]);
+            }
+        }
+        all
+    }
+
+    fn of_bytes(path: &str) -> Vec<Vec<Op>> {
+        let (held, other) = (Held(0), Held(2));
+        let on = |flags: OpenFlags, ops: &[Op]| {
+            let open = Op::Open(held, path.into(), OpenFlags::RDWR | OpenFlags::CREAT | flags, 0o644);
+            [vec![open], ops.to_vec(), vec![Op::Close(held)]].concat()
+        };
+        let none = OpenFlags::empty();
+        let room = |room, at, len| on(none, &[Op::Allocate(held, room, at, len)]);
+        vec![
+            on(OpenFlags::APPEND, &[Op::Write(held, 4096, 4, None)]),
+            on(none, &[Op::Write(held, 4096, 5, Some(2048))]),
+            on(none, &[Op::Write(held, 4096, 6, Some(65_536))]),
+            on(none, &[Op::Write(held, 777, 7, Some(4000))]),
+            on(none, &[Op::Truncate(Object::Held(held), 1000)]),
+            on(none, &[Op::Truncate(Object::Held(held), 20_000)]),
+            room(Room::Reserve, 4096, 16_384),
+            room(Room::Punch, 1024, 4096),
+            room(Room::ZeroKeep, 1024, 16_384),
+            on(none, &[
+                Op::Open(other, "foo".into(), OpenFlags::RDONLY, 0),
+                Op::Copy((other, Some(0)), (held, Some(4096)), 8192),
+                Op::Close(other),
+            ]),
+            vec![Op::Chmod(Object::Path(path.into()), 0o600)],
+            vec![Op::Times(Object::Path(path.into()), SetTime::Keep, SetTime::To(Stamp(SECOND)), Follow::Links)],
+            vec![Op::Xattr(
+                Object::Path(path.into()),
+                XattrOp::Set("user.a".into(), 20, 8, XattrSet::Any),
+                Follow::Links,
+            )],
+        ]
+    }
+}

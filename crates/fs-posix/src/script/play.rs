@@ -1,0 +1,323 @@
+//! Playing scripts on a process, and looking at the whole tree afterwards.
+
+use esker_base::{Errno, Stream};
+use esker_vfs::{Cred, FileType};
+
+use super::{Durable, Facts, HELD, Held, Object, Op, Outcome, Room, Word, XattrOp};
+use crate::bytes::{Spot, Whence};
+use crate::file::Fd;
+use crate::flags::{Fallocate, OpenFlags};
+use crate::paths::{Follow, Where};
+use crate::process::Process;
+
+/// Bytes of a buffer for entries, so few that a listing takes several calls.
+const ENTRIES_ROOM: usize = 512;
+
+/// Makes the calls of scripts.
+#[expect(async_fn_in_trait, reason = "players live on one reactor")]
+pub trait Player {
+    /// Makes a call.
+    async fn call(&mut self, op: &Op) -> Outcome;
+}
+
+/// Plays a script. Answers a line for each call.
+pub async fn play(script: &[Op], player: &mut impl Player) -> Vec<String> {
+    let mut lines = Vec::with_capacity(script.len());
+    for op in script {
+        lines.push(player.call(op).await.to_string());
+    }
+    lines
+}
+
+/// Everything below the root directory, as the superuser sees it: each name with attributes, extended attributes, and
+/// bytes, entries or target. Leaves the player as the superuser in the root directory, and its last place empty.
+pub async fn audit(player: &mut impl Player) -> Vec<String> {
+    let last = Held(HELD as u8 - 1);
+    let (mut lines, mut left) = (Vec::new(), vec![b"/".to_vec()]);
+    player.call(&Op::Become(0)).await;
+    player.call(&Op::Chdir(Object::Path("/".into()))).await;
+    while let Some(path) = left.pop() {
+        let word = Word(path.clone());
+        let object = Object::Path(word.clone());
+        let facts = player.call(&Op::Stat(object.clone(), Follow::Nothing)).await;
+        let xattrs = player.call(&Op::Xattr(object.clone(), XattrOp::List, Follow::Nothing)).await;
+        let (content, size) = match &facts {
+            Outcome::Facts(Facts { kind: FileType::Directory, .. }) => (Some(Op::List(object)), 0),
+            Outcome::Facts(Facts { kind: FileType::Symlink, .. }) => (Some(Op::Readlink(word)), 0),
+            Outcome::Facts(Facts { kind: FileType::File, size, .. }) => {
+                player.call(&Op::Open(last, word, OpenFlags::RDONLY, 0)).await;
+                (Some(Op::Read(last, u32::try_from(*size).unwrap_or(u32::MAX), None)), *size)
+            }
+            _ => (None, 0),
+        };
+        let content = match content {
+            Some(op) => player.call(&op).await,
+            None => Outcome::Done,
+        };
+        if let Outcome::Entries(entries) = &content {
+            let names = entries.iter().map(|(name, _)| name).filter(|name| !matches!(&name[..], b"." | b".."));
+            let mut below: Vec<_> = names.map(|name| [path.strip_suffix(b"/").unwrap_or(&path), name].join(&b'/')).collect();
+            below.sort_unstable_by(|one, other| other.cmp(one));
+            left.extend(below);
+        }
+        lines.push(format!("{}: {facts}; {xattrs}; {content}; {size}", Word(path)));
+    }
+    player.call(&Op::Close(last)).await;
+    lines
+}
+
+/// A process that plays scripts.
+pub struct Actor {
+    process: Process,
+    held: [Option<Fd>; HELD],
+}
+
+impl Actor {
+    /// An actor that holds nothing. The process must be the superuser's.
+    pub fn new(process: Process) -> Actor {
+        Actor { process, held: [None; HELD] }
+    }
+
+    /// The process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn fd(&self, held: Held) -> Result<Fd, Errno> {
+        self.held[usize::from(held.0)].ok_or(Errno::EBADF)
+    }
+
+    fn spot(&self, (held, at): (Held, Option<i64>)) -> Result<Spot, Errno> {
+        Ok(Spot { fd: self.fd(held)?, at })
+    }
+
+    fn at<'a>(&self, object: &'a Object) -> Result<Where<'a>, Errno> {
+        match object {
+            Object::Path(path) => Ok(Where::Path(&path.0)),
+            Object::Held(held) => self.fd(*held).map(Where::Fd),
+        }
+    }
+
+    /// Holds a file. What was held there is closed, and no error of that hides the new one.
+    async fn hold(&mut self, held: Held, fd: Fd) -> Outcome {
+        let old = self.held[usize::from(held.0)].replace(fd);
+        if let Some(old) = old {
+            self.process.close(old).await.unwrap_or(());
+        }
+        Outcome::Done
+    }
+}
+
+impl Player for Actor {
+    async fn call(&mut self, op: &Op) -> Outcome {
+        self.act(op).await.into()
+    }
+}
+
+/// A success without a value.
+fn done(result: Result<(), Errno>) -> Result<Outcome, Errno> {
+    result.map(|()| Outcome::Done)
+}
+
+fn count(result: Result<u64, Errno>) -> Result<Outcome, Errno> {
+    result.map(Outcome::Count)
+}
+
+/// So many bytes of the stream of a seed.
+pub fn bytes_of(seed: u64, len: u32) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    Stream::seeded(seed).fill(&mut bytes);
+    bytes
+}
+
+impl Actor {
+    async fn act(&mut self, op: &Op) -> Result<Outcome, Errno> {
+        match op {
+            Op::Open(..) | Op::Close(_) | Op::Dup(..) => self.hold_or_close(op).await,
+            Op::Read(..)
+            | Op::Write(..)
+            | Op::Seek(..)
+            | Op::Truncate(..)
+            | Op::Allocate(..)
+            | Op::Copy(..)
+            | Op::Clone(..)
+            | Op::Sync(_) => self.change_bytes(op).await,
+            Op::Mkdir(..)
+            | Op::Mknod(..)
+            | Op::Link(..)
+            | Op::Symlink(..)
+            | Op::Readlink(_)
+            | Op::Unlink(_)
+            | Op::Rmdir(_)
+            | Op::Rename(..)
+            | Op::List(_)
+            | Op::Chdir(_) => self.change_names(op).await,
+            Op::Stat(..)
+            | Op::Access(..)
+            | Op::Chmod(..)
+            | Op::Chown(..)
+            | Op::Times(..)
+            | Op::Xattr(..)
+            | Op::Umask(_)
+            | Op::Become(_) => self.change_attributes(op).await,
+        }
+    }
+
+    async fn hold_or_close(&mut self, op: &Op) -> Result<Outcome, Errno> {
+        match op {
+            Op::Open(held, path, flags, mode) => {
+                let fd = self.process.open(&path.0[..], *flags, *mode).await?;
+                Ok(self.hold(*held, fd).await)
+            }
+            Op::Dup(from, to) => {
+                let fd = self.process.dup(self.fd(*from)?, Fd(0), false)?;
+                Ok(self.hold(*to, fd).await)
+            }
+            Op::Close(held) => {
+                let fd = self.held[usize::from(held.0)].take().ok_or(Errno::EBADF)?;
+                done(self.process.close(fd).await)
+            }
+            other => unreachable!("{other} neither opens nor closes"),
+        }
+    }
+
+    async fn change_bytes(&self, op: &Op) -> Result<Outcome, Errno> {
+        let process = &self.process;
+        match op {
+            Op::Read(held, len, at) => {
+                let (fd, mut out) = (self.fd(*held)?, vec![0; *len as usize]);
+                let read = match at {
+                    None => process.read(fd, &mut out).await?,
+                    Some(at) => process.pread(fd, &mut out, *at).await?,
+                };
+                out.truncate(read);
+                Ok(Outcome::Bytes(out))
+            }
+            Op::Write(held, len, seed, at) => {
+                let (fd, data) = (self.fd(*held)?, bytes_of(*seed, *len));
+                let written = match at {
+                    None => process.write(fd, &data).await?,
+                    Some(at) => process.pwrite(fd, &data, *at).await?,
+                };
+                Ok(Outcome::Count(written as u64))
+            }
+            Op::Seek(held, whence, by) => count(process.seek(self.fd(*held)?, *by, *whence).await),
+            Op::Truncate(object, size) => done(process.truncate(self.at(object)?, *size).await),
+            Op::Allocate(held, room, at, len) => {
+                done(process.fallocate(self.fd(*held)?, room.mode(), *at, *len).await)
+            }
+            Op::Copy(from, to, len) => {
+                count(process.copy_file_range(self.spot(*from)?, self.spot(*to)?, *len).await)
+            }
+            Op::Clone(from, to) => done(process.clone_file(self.fd(*from)?, self.fd(*to)?).await),
+            Op::Sync(Durable::Data(held)) => done(process.fdatasync(self.fd(*held)?).await),
+            Op::Sync(Durable::File(held)) => done(process.fsync(self.fd(*held)?).await),
+            Op::Sync(Durable::All) => done(process.sync().await),
+            other => unreachable!("{other} is not about bytes"),
+        }
+    }
+
+    async fn change_names(&self, op: &Op) -> Result<Outcome, Errno> {
+        let process = &self.process;
+        match op {
+            Op::Mkdir(path, mode) => done(process.mkdir(&path.0[..], *mode).await),
+            Op::Mknod(path, kind, mode, device) => done(process.mknod(&path.0[..], *kind, *mode, *device).await),
+            Op::Link(old, new, follow) => {
+                // The descriptor's file itself, as AT_EMPTY_PATH says it.
+                let old = self.at(old)?.of_places();
+                done(process.link(old, &new.0[..], *follow).await)
+            }
+            Op::Symlink(target, path) => done(process.symlink(&target.0, &path.0[..]).await),
+            Op::Readlink(path) => process.readlink(&path.0[..]).await.map(|target| Outcome::Path(target.into_vec())),
+            Op::Unlink(path) => done(process.unlink(&path.0[..]).await),
+            Op::Rmdir(path) => done(process.rmdir(&path.0[..]).await),
+            Op::Rename(from, to, how) => done(process.rename(&from.0[..], &to.0[..], *how).await),
+            Op::List(Object::Held(held)) => self.list(self.fd(*held)?).await,
+            Op::List(Object::Path(path)) => {
+                let flags = OpenFlags::DIRECTORY | OpenFlags::NONBLOCK;
+                let fd = process.open(&path.0[..], flags, 0).await?;
+                let outcome = self.list(fd).await;
+                process.close(fd).await?;
+                outcome
+            }
+            Op::Chdir(object) => {
+                process.chdir(self.at(object)?).await?;
+                process.getcwd().await.map(Outcome::Path)
+            }
+            other => unreachable!("{other} is not about names"),
+        }
+    }
+
+    async fn list(&self, fd: Fd) -> Result<Outcome, Errno> {
+        self.process.seek(fd, 0, Whence::Set).await?;
+        let mut all = Vec::new();
+        loop {
+            let entries = self.process.list(fd, ENTRIES_ROOM).await?;
+            if entries.is_empty() {
+                return Ok(Outcome::Entries(all));
+            }
+            all.extend(entries.into_iter().map(|entry| (entry.name.into_vec(), entry.kind)));
+        }
+    }
+
+    async fn change_attributes(&self, op: &Op) -> Result<Outcome, Errno> {
+        let process = &self.process;
+        match op {
+            Op::Stat(object, follow) => {
+                let attr = process.stat(self.at(object)?, *follow).await?.attr;
+                Ok(Outcome::Facts(Facts {
+                    kind: attr.kind,
+                    mode: attr.mode,
+                    links: attr.links,
+                    uid: attr.uid,
+                    gid: attr.gid,
+                    device: attr.device,
+                    size: attr.size,
+                    accessed: attr.accessed,
+                    modified: attr.modified,
+                }))
+            }
+            Op::Access(path, wanted) => done(process.access(&path.0[..], *wanted, Follow::Links).await),
+            Op::Chmod(object, mode) => done(process.chmod(self.at(object)?, *mode, Follow::Links).await),
+            Op::Chown(object, uid, gid, follow) => {
+                done(process.chown(self.at(object)?, *uid, *gid, *follow).await)
+            }
+            Op::Times(object, accessed, modified, follow) => {
+                done(process.set_times(self.at(object)?, *accessed, *modified, *follow).await)
+            }
+            Op::Xattr(object, op, follow) => self.xattr(self.at(object)?, op, *follow).await,
+            Op::Umask(mask) => Ok(Outcome::Count(u64::from(process.umask(*mask)))),
+            Op::Become(user) => {
+                let cred = if *user == 0 { Cred::root() } else { Cred::user(*user, *user, Vec::new()) };
+                process.set_cred(cred);
+                Ok(Outcome::Done)
+            }
+            other => unreachable!("{other} is not about attributes"),
+        }
+    }
+
+    async fn xattr(&self, at: Where<'_>, op: &XattrOp, follow: Follow) -> Result<Outcome, Errno> {
+        let process = &self.process;
+        match op {
+            XattrOp::Get(name) => process.xattr(at, &name.0, follow).await.map(|value| Outcome::Bytes(value.into_vec())),
+            XattrOp::List => process.xattrs(at, follow).await.map(Outcome::Names),
+            XattrOp::Set(name, len, seed, how) => {
+                done(process.set_xattr(at, &name.0, &bytes_of(*seed, *len), *how, follow).await)
+            }
+            XattrOp::Remove(name) => done(process.remove_xattr(at, &name.0, follow).await),
+        }
+    }
+}
+
+impl Room {
+    /// The mode of `fallocate(2)`.
+    pub fn mode(self) -> Fallocate {
+        match self {
+            Room::Reserve => Fallocate::empty(),
+            Room::ReserveKeep => Fallocate::KEEP_SIZE,
+            Room::Punch => Fallocate::PUNCH_HOLE | Fallocate::KEEP_SIZE,
+            Room::Zero => Fallocate::ZERO_RANGE,
+            Room::ZeroKeep => Fallocate::ZERO_RANGE | Fallocate::KEEP_SIZE,
+        }
+    }
+}
