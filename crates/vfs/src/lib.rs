@@ -1,6 +1,6 @@
 //! The trait of file systems, and one file system in memory.
 //!
-//! Invariant: does no I/O, reads no clock, holds no policy. Time, labels and buffers come with each call.
+//! Invariant: does no I/O, reads no clock, holds no policy: time, labels and buffers come with each call.
 //!
 //! Reading order: [`word`] (numbers, names, times, what comes with a call), [`attr`] (attributes), [`change`] (words of
 //! single calls), [`listing`] (entries of a directory), [`about`] (abilities and promises), [`system`] (the trait).

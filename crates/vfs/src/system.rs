@@ -58,6 +58,12 @@ pub trait FileSystem {
     /// `ENOTDIR`; `ENOENT` if it was removed.
     fn parent(&self, call: Call, dir: Ino) -> Answer<Entry>;
 
+    /// Pins an inode once more.
+    ///
+    /// # Errors
+    /// `ENOENT` for a number that is not pinned.
+    fn pin(&self, call: Call, ino: Ino) -> Answer<Entry>;
+
     /// Gives back pins of an inode.
     ///
     /// # Panics
@@ -100,7 +106,7 @@ pub trait FileSystem {
     /// fits.
     ///
     /// # Errors
-    /// `ENOTDIR`.
+    /// `ENOTDIR`; `ENOENT` if it was removed.
     fn list(&self, call: Call, dir: Ino, from: Cookie, into: Listing) -> Answer<Listing>;
 
     /// Walks a path without pins on its way, checking the right to search: `None` means *take the long way*
