@@ -1,10 +1,11 @@
 //! Calls on attributes of inodes, and on the whole file system.
 
 use esker_base::Errno;
-use esker_vfs::{About, Attr, FileFlags, FileType, Ino, SetAttr, Space, Stamp, Xattr, XattrSet, mode};
+use esker_vfs::attr::mode;
+use esker_vfs::{About, Attr, FileFlags, FileType, Ino, SetAttr, Space, Stamp, Xattr, XattrSet, access};
 
 use crate::flags::Access;
-use crate::paths::{Follow, Reached, Where};
+use crate::paths::{Follow, Reached, Where, is_fixed};
 use crate::process::Process;
 
 /// What `stat` tells.
@@ -92,16 +93,6 @@ impl Process {
             return Ok(());
         }
         let reached = self.reach(at.into(), follow).await?;
-        if reached.attr.flags.has(FileFlags::IMMUTABLE) {
-            return Err(Errno::EPERM);
-        }
-        if [accessed, modified] == [SetTime::Now; 2] {
-            if !self.owns(&reached.attr) {
-                self.may(&reached.attr, Access::WRITE)?;
-            }
-        } else if !self.owns(&reached.attr) || reached.attr.flags.has(FileFlags::APPEND) {
-            return Err(Errno::EPERM);
-        }
         let call = self.call();
         let stamp = |time| match time {
             SetTime::Keep => None,
@@ -109,6 +100,11 @@ impl Process {
             SetTime::To(stamp) => Some(stamp),
         };
         let set = SetAttr { accessed: stamp(accessed), modified: stamp(modified), ..SetAttr::default() };
+        let set = if [accessed, modified] == [SetTime::Now; 2] {
+            access::may_touch(&self.0.cred.borrow(), &reached.attr).map(|()| set)?
+        } else {
+            self.may_set(&reached.attr, set)?
+        };
         self.0.world.0.files.set_attr(call, reached.node.ino(), set).await.map(drop)
     }
 
@@ -119,16 +115,10 @@ impl Process {
     /// `EOPNOTSUPP`.
     pub async fn set_flags(&self, at: impl Into<Where<'_>>, flags: FileFlags) -> Result<(), Errno> {
         let reached = self.reach(at.into(), Follow::Links).await?;
-        let guarded = FileFlags::IMMUTABLE.0 | FileFlags::APPEND.0;
-        let changed = (reached.attr.flags.0 ^ flags.0) & guarded;
-        if !self.owns(&reached.attr) || changed != 0 && !self.cred().privileged {
-            return Err(Errno::EPERM);
-        }
-        let set = SetAttr { flags: Some(flags), ..SetAttr::default() };
-        self.0.world.0.files.set_attr(self.call(), reached.node.ino(), set).await.map(drop)
+        self.set(&reached, SetAttr { flags: Some(flags), ..SetAttr::default() }).await
     }
 
-    /// Sets mode or owner, if the caller may.
+    /// Sets attributes, if the caller may.
     async fn set(&self, reached: &Reached, set: SetAttr) -> Result<(), Errno> {
         let set = self.may_set(&reached.attr, set)?;
         self.0.world.0.files.set_attr(self.call(), reached.node.ino(), set).await.map(drop)
@@ -158,7 +148,7 @@ impl Process {
     pub async fn xattr(&self, at: impl Into<Where<'_>>, name: &[u8], follow: Follow) -> Result<Box<[u8]>, Errno> {
         is_xattr_name(name)?;
         let reached = self.reach(at.into(), follow).await?;
-        self.may_xattr(&reached.attr, name, Access::READ)?;
+        self.may_xattr(&reached.attr, name, false)?;
         self.0.world.0.files.xattr(self.call(), reached.node.ino(), Xattr::Get(name)).await
     }
 
@@ -169,8 +159,8 @@ impl Process {
     pub async fn xattrs(&self, at: impl Into<Where<'_>>, follow: Follow) -> Result<Vec<u8>, Errno> {
         let reached = self.reach(at.into(), follow).await?;
         let names = self.0.world.0.files.xattr(self.call(), reached.node.ino(), Xattr::List).await?;
-        let privileged = self.cred().privileged;
-        let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| privileged || !name.starts_with(TRUSTED));
+        let cred = self.cred();
+        let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| access::shows_xattr(&cred, name));
         Ok(shown.flatten().copied().collect())
     }
 
@@ -191,7 +181,7 @@ impl Process {
             return Err(Errno::E2BIG);
         }
         let reached = self.reach(at.into(), follow).await?;
-        self.may_xattr(&reached.attr, name, Access::WRITE)?;
+        self.may_xattr(&reached.attr, name, true)?;
         let set = Xattr::Set(name, value, how);
         self.0.world.0.files.xattr(self.call(), reached.node.ino(), set).await.map(drop)
     }
@@ -203,39 +193,18 @@ impl Process {
     pub async fn remove_xattr(&self, at: impl Into<Where<'_>>, name: &[u8], follow: Follow) -> Result<(), Errno> {
         is_xattr_name(name)?;
         let reached = self.reach(at.into(), follow).await?;
-        self.may_xattr(&reached.attr, name, Access::WRITE)?;
+        self.may_xattr(&reached.attr, name, true)?;
         self.0.world.0.files.xattr(self.call(), reached.node.ino(), Xattr::Remove(name)).await.map(drop)
     }
 
-    /// The rules of `xattr_permission` in Linux: `security.` is left to the file system, `trusted.` is the superuser's,
-    /// and only files and directories have `user.` ones.
-    fn may_xattr(&self, attr: &Attr, name: &[u8], access: Access) -> Result<(), Errno> {
-        let writes = access.contains(Access::WRITE);
-        if writes && (attr.flags.has(FileFlags::IMMUTABLE) || attr.flags.has(FileFlags::APPEND)) {
-            return Err(Errno::EPERM);
-        }
-        let denied = if writes { Errno::EPERM } else { Errno::ENODATA };
-        if name.starts_with(b"security.") || name.starts_with(b"system.") {
+    fn may_xattr(&self, attr: &Attr, name: &[u8], changes: bool) -> Result<(), Errno> {
+        // The kernel leaves these to the file system.
+        if name.starts_with(b"system.") && !(changes && is_fixed(attr)) {
             return Ok(());
         }
-        if name.starts_with(TRUSTED) {
-            return if self.cred().privileged { Ok(()) } else { Err(denied) };
-        }
-        if name.starts_with(b"user.") {
-            if !matches!(attr.kind, FileType::File | FileType::Directory) {
-                return Err(denied);
-            }
-            let is_sticky = attr.kind == FileType::Directory && attr.mode & mode::STICKY != 0;
-            if is_sticky && writes && !self.owns(attr) {
-                return Err(Errno::EPERM);
-            }
-        }
-        self.may(attr, access)
+        access::may_xattr(&self.0.cred.borrow(), attr, name, changes)
     }
 }
-
-/// Attributes of the superuser.
-const TRUSTED: &[u8] = b"trusted.";
 
 fn is_xattr_name(name: &[u8]) -> Result<(), Errno> {
     if name.is_empty() || name.len() > XATTR_NAME_MAX { Err(Errno::ERANGE) } else { Ok(()) }

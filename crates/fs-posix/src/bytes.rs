@@ -2,8 +2,9 @@
 
 use esker_base::{ByteRange, Errno};
 use esker_block::Buf;
+use esker_vfs::attr::mode;
 use esker_vfs::{
-    Allocate, AllocateKind, At, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written, mode,
+    Allocate, AllocateKind, At, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written,
 };
 
 use crate::file::{Fd, File};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_rt::sync::Notify;
-use esker_vfs::{FileType, Ino};
+use esker_vfs::{Cred, FileType, Ino};
 
 use crate::flags::OpenFlags;
 use crate::world::{Pin, World};
@@ -28,6 +28,8 @@ pub(crate) struct File {
     /// Number that no other description of the world has or had: the owner of its locks.
     pub(crate) id: u64,
     pub(crate) kind: FileType,
+    /// Rights that it was opened with.
+    pub(crate) opener: Rc<Cred>,
     /// Whether a file without a name may get one.
     pub(crate) linkable: bool,
     flags: Cell<OpenFlags>,
@@ -38,7 +40,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn new(world: &World, pin: Rc<Pin>, kind: FileType, flags: OpenFlags) -> File {
+    pub(crate) fn new(world: &World, opener: Rc<Cred>, pin: Rc<Pin>, kind: FileType, flags: OpenFlags) -> File {
         let kept = if flags.contains(OpenFlags::PATH) {
             OpenFlags::PATH
         } else {
@@ -49,6 +51,7 @@ impl File {
             pin,
             id: world.next_file(),
             kind,
+            opener,
             linkable: !flags.contains(OpenFlags::TMPFILE | OpenFlags::EXCL),
             flags: Cell::new(flags & kept),
             offset: Cell::new(0),

@@ -171,7 +171,8 @@ impl Locks {
         rest.extend(own.into_iter().flat_map(|holding| outside(holding, lock.range)));
         if lock.kind != LockKind::Unlock {
             let new = Holding { owner: lock.owner, pid: lock.pid, kind: lock.kind, range: lock.range };
-            rest.push(joined(&mut rest, new));
+            let new = joined(&mut rest, new);
+            rest.push(new);
         }
         held.ranges = rest;
         held.ranges.sort_unstable_by_key(|holding| (holding.range.start(), holding.owner));

@@ -1,11 +1,14 @@
 //! Calls that make, move and remove names. The order of errors is that of `fs/namei.c` in Linux 6.18.
 
+use std::rc::Rc;
+
 use esker_base::Errno;
-use esker_vfs::{Attr, Cookie, FileFlags, FileType, Ino, Listing, NewKind, Remove, Rename};
+use esker_vfs::walk::PATH_BYTES_MAX;
+use esker_vfs::{Cookie, FileType, Ino, Listing, Name, NewKind, Remove, Rename};
 
 use crate::file::{Fd, File};
 use crate::flags::Access;
-use crate::paths::{Follow, LastName, Named, Node, PATH_BYTES_MAX, Reached, Where};
+use crate::paths::{Follow, LastName, Named, Node, Reached, Where, is_fixed};
 use crate::process::Process;
 
 /// An entry of a directory.
@@ -74,7 +77,7 @@ impl Process {
     pub async fn symlink(&self, target: &[u8], at: impl Into<Where<'_>>) -> Result<(), Errno> {
         match target.len() {
             0 => return Err(Errno::ENOENT),
-            len if len >= PATH_BYTES_MAX => return Err(Errno::ENAMETOOLONG),
+            len if len > PATH_BYTES_MAX => return Err(Errno::ENAMETOOLONG),
             _ => {}
         }
         let named = self.vacant(at.into(), false).await?;
@@ -86,7 +89,7 @@ impl Process {
     /// # Errors
     /// As [`Process::mkdir`]; `EPERM` for a directory, for what may not be changed, and for another's file
     /// ([`Settings::hard_links_protected`](crate::Settings::hard_links_protected)); `ENOENT` for what has no name any
-    /// more, but for a file of `O_TMPFILE` without `O_EXCL`.
+    /// more, but for a file of `O_TMPFILE` without `O_EXCL`, and for a descriptor that was opened with other rights.
     pub async fn link(
         &self,
         old: impl Into<Where<'_>>,
@@ -94,8 +97,14 @@ impl Process {
         follow: Follow,
     ) -> Result<(), Errno> {
         let old = self.reach(old.into(), follow).await?;
+        if let Node::Open(file) = &old.node
+            && !Rc::ptr_eq(&file.opener, &self.cred())
+            && !self.cred().privileged
+        {
+            return Err(Errno::ENOENT);
+        }
         let named = self.vacant(new.into(), false).await?;
-        let LastName::Name(name) = named.last else { return Err(Errno::EEXIST) };
+        let name = named.name(Errno::EEXIST)?;
         self.may_link(&old.attr)?;
         self.may(&named.attr, Access::WRITE | Access::EXECUTE)?;
         if is_fixed(&old.attr) || old.attr.kind == FileType::Directory {
@@ -116,7 +125,7 @@ impl Process {
     /// A name that is to be made, in the directory that will hold it.
     async fn vacant<'a>(&self, at: Where<'a>, directory: bool) -> Result<Named<'a>, Errno> {
         let named = self.parent(at).await?;
-        let LastName::Name(name) = named.last else { return Err(Errno::EEXIST) };
+        let name = named.name(Errno::EEXIST)?;
         if self.child(&named.dir, name).await?.is_some() {
             return Err(Errno::EEXIST);
         }
@@ -125,7 +134,7 @@ impl Process {
     }
 
     async fn make_in(&self, named: &Named<'_>, what: NewKind<'_>, mode: u16) -> Result<(), Errno> {
-        let LastName::Name(name) = named.last else { return Err(Errno::EEXIST) };
+        let name = named.name(Errno::EEXIST)?;
         self.may(&named.attr, Access::WRITE | Access::EXECUTE)?;
         self.make(&named.dir, &named.attr, Some(name), what, mode).await.map(drop)
     }
@@ -139,7 +148,7 @@ impl Process {
     /// Those of a walk; `ENOENT`, `EISDIR`, `EACCES`; `EPERM` for what may not be changed, and in a sticky directory.
     pub async fn unlink(&self, at: impl Into<Where<'_>>) -> Result<(), Errno> {
         let named = self.parent(at.into()).await?;
-        let LastName::Name(name) = named.last else { return Err(Errno::EISDIR) };
+        let name = named.name(Errno::EISDIR)?;
         let victim = self.child(&named.dir, name).await?.ok_or(Errno::ENOENT)?;
         let is_directory = victim.attr.kind == FileType::Directory;
         if named.slash {
@@ -158,12 +167,11 @@ impl Process {
     /// As [`Process::unlink`]; `ENOTDIR`, `ENOTEMPTY`; `EINVAL` for ".", `EBUSY` for the root.
     pub async fn rmdir(&self, at: impl Into<Where<'_>>) -> Result<(), Errno> {
         let named = self.parent(at.into()).await?;
-        let name = match named.last {
-            LastName::Name(name) => name,
-            LastName::Dot => return Err(Errno::EINVAL),
-            LastName::DotDot => return Err(Errno::ENOTEMPTY),
-            LastName::Root => return Err(Errno::EBUSY),
-        };
+        let name = named.name(match named.last {
+            LastName::Dot => Errno::EINVAL,
+            LastName::DotDot => Errno::ENOTEMPTY,
+            LastName::Root | LastName::Name(_) => Errno::EBUSY,
+        })?;
         let victim = self.child(&named.dir, name).await?.ok_or(Errno::ENOENT)?;
         self.may_remove(&named.attr, &victim.attr)?;
         if victim.attr.kind != FileType::Directory {
@@ -190,7 +198,9 @@ impl Process {
         let LastName::Name(new) = to.last else {
             return Err(if how == Rename::NoReplace { Errno::EEXIST } else { Errno::EBUSY });
         };
+        let old = Name::new(old)?;
         let source = self.child(&from.dir, old).await?.ok_or(Errno::ENOENT)?;
+        let new = Name::new(new)?;
         let target = self.child(&to.dir, new).await?;
         match (how, &target) {
             (Rename::NoReplace, Some(_)) => return Err(Errno::EEXIST),
@@ -354,11 +364,6 @@ impl Process {
         let one = Listing::new(ENTRY_BYTES + 256, ENTRY_BYTES, ENTRY_ALIGN);
         self.0.world.0.files.list(self.call(), file.ino(), from, one).await.map(|rows| !rows.is_empty())
     }
-}
-
-/// Whether the inode gets no names, and loses none.
-fn is_fixed(attr: &Attr) -> bool {
-    attr.flags.has(FileFlags::IMMUTABLE) || attr.flags.has(FileFlags::APPEND)
 }
 
 /// # Errors

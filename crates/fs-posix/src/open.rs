@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use esker_base::Errno;
-use esker_vfs::{Attr, FileFlags, FileType, NewKind, SetAttr};
+use esker_vfs::walk::LINKS_MAX;
+use esker_vfs::{Attr, FileFlags, FileType, Name, NewKind, SetAttr};
 
 use crate::file::{Fd, File};
 use crate::flags::{Access, OpenFlags};
-use crate::paths::{Follow, LINKS_MAX, LastName, Node, Reached, Where};
+use crate::paths::{Follow, LastName, Node, Reached, Where};
 use crate::process::Process;
 
 /// What an open found or made.
@@ -42,7 +43,7 @@ impl Process {
         } else if flags.contains(OpenFlags::DIRECTORY) && opened.attr.kind != FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
-        let file = File::new(&self.0.world, opened.node.shared(), opened.attr.kind, flags);
+        let file = File::new(&self.0.world, self.cred(), opened.node.shared(), opened.attr.kind, flags);
         self.0.table.borrow_mut().add(Fd(0), Rc::new(file), flags.contains(OpenFlags::CLOEXEC))
     }
 
@@ -83,6 +84,7 @@ impl Process {
             if named.slash {
                 return Err(Errno::EISDIR);
             }
+            let name = Name::new(name)?;
             let Some(found) = self.child(&named.dir, name).await? else {
                 self.may(&named.attr, Access::WRITE | Access::EXECUTE)?;
                 let made = self.make(&named.dir, &named.attr, Some(name), NewKind::File, mode).await?;

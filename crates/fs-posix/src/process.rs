@@ -298,7 +298,7 @@ impl Process {
         Ok(reached.node.shared())
     }
 
-    /// `getcwd`: the path of the working directory.
+    /// `getcwd`: the path of the working directory. It reads the directories above, so their times of access may change.
     ///
     /// # Errors
     /// `ENOENT` if it was removed, or lies outside the root directory.

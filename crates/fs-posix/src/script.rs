@@ -25,7 +25,7 @@ use esker_vfs::{FileType, Rename, XattrSet};
 pub use generate::{Bounded, Random};
 pub use outcome::{Facts, Outcome};
 pub use parse::ScriptError;
-pub use play::{Actor, Player, audit, bytes_of, play};
+pub use play::{Actor, Player, at_once, audit, bytes_of, play};
 
 use crate::attrs::SetTime;
 use crate::bytes::Whence;
@@ -189,7 +189,7 @@ pub enum Op {
     Xattr(Object, XattrOp, Follow),
     /// Reads a directory, from its beginning to its end.
     List(Object),
-    /// Moves the working directory, and tells its path.
+    /// Moves the working directory.
     Chdir(Object),
     /// Sets the umask, and tells the old one.
     Umask(u16),

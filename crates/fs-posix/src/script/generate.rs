@@ -4,7 +4,7 @@ use esker_base::Stream;
 use esker_vfs::{FileType, Rename, Stamp, XattrSet};
 
 use super::parse::SECOND;
-use super::{Durable, HELD, Held, Object, Op, ROOMS, Room, WHENCES, Word, XATTR_SETS, XattrOp};
+use super::{Durable, Held, Object, Op, ROOMS, Room, WHENCES, Word, XATTR_SETS, XattrOp};
 use crate::attrs::SetTime;
 use crate::bytes::Whence;
 use crate::flags::{Access, OpenFlags};
@@ -31,13 +31,13 @@ const SIZES: [u32; 9] = [0, 1, 100, 4095, 4096, 4097, 8192, 10_000, 65_536];
 /// Bytes of a path component that is too long.
 const TOO_LONG: usize = 256;
 
-/// Calls from a seed, without an end. One seed gives the same calls for ever.
-pub struct Random(Stream);
+/// Calls from a seed, without an end, and the user that makes them. One seed gives the same calls for ever.
+pub struct Random(Stream, u32);
 
 impl Random {
     /// Calls of this seed.
     pub fn new(seed: u64) -> Random {
-        Random(Stream::named(seed, "random scripts"))
+        Random(Stream::named(seed, "random scripts"), 0)
     }
 }
 
@@ -45,6 +45,11 @@ impl Iterator for Random {
     type Item = Op;
 
     fn next(&mut self) -> Option<Op> {
+        // Users without privileges see little: they do not stay long.
+        if self.1 != 0 && self.0.chance(0.08) {
+            self.1 = 0;
+            return Some(Op::Become(0));
+        }
         Some(match self.0.below(100) {
             0..40 => self.on_bytes(),
             40..78 => self.on_names(),
@@ -56,11 +61,11 @@ impl Iterator for Random {
 impl Random {
     fn on_bytes(&mut self) -> Op {
         match self.0.below(40) {
-            0..10 => Op::Open(self.held(), self.path(), self.flags(), self.mode()),
-            10..12 => Op::Close(self.held()),
-            12 => Op::Dup(self.held(), self.held()),
-            13..17 => Op::Read(self.held(), self.size(), self.at()),
-            17..24 => Op::Write(self.held(), self.size(), self.0.below(1 << 16), self.at()),
+            0..14 => Op::Open(self.held(), self.path(), self.flags(), self.mode()),
+            14 => Op::Close(self.held()),
+            15 => Op::Dup(self.held(), self.held()),
+            16..19 => Op::Read(self.held(), self.size(), self.at()),
+            19..24 => Op::Write(self.held(), self.size(), self.0.below(1 << 16), self.at()),
             24..28 => self.seek(),
             28..31 => Op::Truncate(self.object(), i64::from(self.size()) - i64::from(self.0.chance(0.05))),
             31..34 => {
@@ -135,7 +140,10 @@ impl Random {
                 Op::Xattr(self.object(), op, self.follow())
             }
             26 => Op::Umask(self.one_of(&[0o022, 0o000, 0o077, 0o002])),
-            _ => Op::Become(self.one_of(&USERS)),
+            _ => {
+                self.1 = self.one_of(&USERS);
+                Op::Become(self.1)
+            }
         }
     }
 
@@ -143,9 +151,9 @@ impl Random {
         all[self.0.below(all.len() as u64) as usize]
     }
 
-    /// The last place is the audit's.
+    /// Few places, so that most hold a file; the last one is the audit's.
     fn held(&mut self) -> Held {
-        Held(self.0.below(HELD as u64 / 2) as u8)
+        Held(self.0.below(3) as u8)
     }
 
     fn path(&mut self) -> Word {

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use esker_base::{Digest, Errno};
-use esker_vfs::{FileType, Stamp, mode};
+use esker_vfs::attr::mode;
+use esker_vfs::{FileType, Stamp};
 
 use super::parse::SECOND;
 use super::{KINDS, Word, text_of};

@@ -1,5 +1,8 @@
 //! Playing scripts on a process, and looking at the whole tree afterwards.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use esker_base::{Errno, Stream};
 use esker_vfs::{Cred, FileType};
 
@@ -18,6 +21,17 @@ const ENTRIES_ROOM: usize = 512;
 pub trait Player {
     /// Makes a call.
     async fn call(&mut self, op: &Op) -> Outcome;
+}
+
+/// The answer of what does not wait: calls on a file system in memory, or on the kernel.
+///
+/// # Panics
+/// If it waits.
+pub fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("a call waits that was expected not to"),
+    }
 }
 
 /// Plays a script. Answers a line for each call.
@@ -240,10 +254,7 @@ impl Actor {
                 process.close(fd).await?;
                 outcome
             }
-            Op::Chdir(object) => {
-                process.chdir(self.at(object)?).await?;
-                process.getcwd().await.map(Outcome::Path)
-            }
+            Op::Chdir(object) => done(process.chdir(self.at(object)?).await),
             other => unreachable!("{other} is not about names"),
         }
     }
