@@ -6,8 +6,9 @@ use super::{Wanted, is_fixed, is_member, is_owner, is_set_gid, kill_privileges, 
 use crate::attr::{Attr, FileFlags, FileType, SetAttr, mode};
 use crate::word::Cred;
 
-/// Whether the caller may set these attributes, and what is set then. Times count as chosen by the caller ([`may_touch`]
-/// judges the time of the call). The size is not judged: that is [`may`] for a path, and the descriptor otherwise.
+/// Whether the caller may set these attributes, and what is set then. Times count as chosen by the caller
+/// ([`may_touch`] judges the time of the call). The size is not judged: that is [`may`] for a path, and the
+/// descriptor otherwise.
 ///
 /// What changes: a new mode loses set-group-ID if the caller is not in the group. A file that gets an owner or a group,
 /// be it the same, loses its privileges, also by the superuser.
@@ -44,7 +45,8 @@ pub fn may_touch(cred: &Cred, attr: &Attr) -> Result<(), Errno> {
     if is_owner(cred, attr) { Ok(()) } else { may(cred, attr, Wanted::WRITE) }
 }
 
-/// Whether a change of bytes by this caller takes set-user-ID and set-group-ID from a file. Privileged callers keep them.
+/// Whether a change of bytes by this caller takes set-user-ID and set-group-ID from a file. Privileged callers keep
+/// them.
 pub fn loses_privileges(cred: &Cred, attr: &Attr) -> bool {
     let has_any = attr.mode & mode::SET_UID != 0 || is_set_gid(attr.mode);
     attr.kind == FileType::File && has_any && !cred.privileged
