@@ -49,8 +49,8 @@ pub struct Row<'a> {
 }
 
 impl Listing {
-    /// No entries, with room for `bytes_max`. An entry costs `row_bytes` and the bytes of its name, rounded up to `align`
-    /// bytes (> 0).
+    /// No entries, with room for `bytes_max`. An entry costs `row_bytes` and the bytes of its name, rounded up to
+    /// `align` bytes (> 0).
     pub fn new(bytes_max: usize, row_bytes: usize, align: usize) -> Listing {
         let layout = Layout { bytes_max, row_bytes, align, entries: false };
         Listing { rows: Vec::new(), names: Vec::new(), bytes: 0, layout }

@@ -4,8 +4,8 @@
 //! flags and locks belong to front ends.
 //!
 //! Rules:
-//! 1. A pinned inode keeps its number and its bytes, also without a name. Space of an inode without name and pin is given
-//!    back, at the latest when the image is opened next.
+//! 1. A pinned inode keeps its number and its bytes, also without a name. Space of an inode without name and pin is
+//!    given back, at the latest when the image is opened next.
 //! 2. "." and ".." are no [`Name`]s: front ends give them, with cookies 1 and 2.
 //! 3. A caller has checked permissions ([`access`](crate::access)). The file system checks what it alone knows: kinds,
 //!    emptiness, loops, limits, room.
@@ -70,7 +70,8 @@ pub trait FileSystem {
     /// If it has fewer.
     fn forget(&self, ino: Ino, pins: u64);
 
-    /// Makes an inode. Without a name it is there as long as it is pinned, or until [`link`](FileSystem::link) names it.
+    /// Makes an inode. Without a name it is there as long as it is pinned, or until [`link`](FileSystem::link) names
+    /// it.
     ///
     /// # Errors
     /// `EEXIST`, `ENOENT` if the directory was removed, `ENOTDIR`, `EMLINK`, `ENOSPC`.
@@ -79,8 +80,8 @@ pub trait FileSystem {
     /// Gives an inode one more name.
     ///
     /// # Errors
-    /// `EEXIST`, `EPERM` for a directory, `ENOENT` if the inode was removed (but for files made without a name), `EMLINK`,
-    /// `ENOSPC`.
+    /// `EEXIST`, `EPERM` for a directory, `ENOENT` if the inode was removed (but for files made without a name),
+    /// `EMLINK`, `ENOSPC`.
     fn link(&self, call: Call, ino: Ino, dir: Ino, name: Name<'_>) -> Answer<Entry>;
 
     /// Removes a name.
@@ -102,15 +103,15 @@ pub trait FileSystem {
     /// `EINVAL` for another kind.
     fn target(&self, call: Call, ino: Ino) -> Answer<Box<[u8]>>;
 
-    /// Adds the entries behind `from` to `into` until one does not fit. No entry added means the end, or that not even one
-    /// fits.
+    /// Adds the entries behind `from` to `into` until one does not fit. No entry added means the end, or that not
+    /// even one fits.
     ///
     /// # Errors
     /// `ENOTDIR`; `ENOENT` if it was removed.
     fn list(&self, call: Call, dir: Ino, from: Cookie, into: Listing) -> Answer<Listing>;
 
     /// Walks a path without pins on its way, checking the right to search: `None` means *take the long way*
-    /// ([`walk`](crate::walk)), never *no*.
+    /// ([`walk`](crate::walk::walk)), never *no*.
     fn walk_now(&self, _: Call, _: &Cred, _from: Ino, _path: &[u8], _: Last) -> Option<Result<Entry, Errno>> {
         None
     }
@@ -185,7 +186,8 @@ pub trait FileSystem {
     /// `EIO` if it cannot; then for ever.
     fn sync(&self, call: Call, what: Sync) -> Answer<()>;
 
-    /// Takes, tests or ends a lock of bytes. [`LockCall::Test`](crate::LockCall::Test) answers a lock that is in the way.
+    /// Takes, tests or ends a lock of bytes. [`LockCall::Test`](crate::LockCall::Test) answers a lock that is in the
+    /// way.
     ///
     /// # Errors
     /// `EAGAIN`, `EDEADLK`. `ENOSYS`: the front end keeps locks.
