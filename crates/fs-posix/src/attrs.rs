@@ -73,9 +73,15 @@ impl Process {
         follow: Follow,
     ) -> Result<(), Errno> {
         let reached = self.reach(at.into(), follow).await?;
-        // The superuser's change takes set-user-ID away as well.
-        let kill_privileges = reached.attr.kind != FileType::Directory;
-        self.set(&reached, SetAttr { uid, gid, kill_privileges, ..SetAttr::default() }).await
+        let mut set = SetAttr { uid, gid, ..SetAttr::default() };
+        if reached.attr.kind != FileType::Directory {
+            set.kill_privileges = true;
+            // Set-ID bits go also if no owner is named, and by the superuser too. Only then a mode is set, which takes
+            // the owner.
+            let kept = self.without_privileges(&reached.attr);
+            set.mode = Some(kept).filter(|kept| *kept != reached.attr.mode && [uid, gid] == [None; 2]);
+        }
+        self.set(&reached, set).await
     }
 
     /// `utimensat` and `futimens`: time of access, and that of the last change of bytes.
@@ -116,6 +122,13 @@ impl Process {
     pub async fn set_flags(&self, at: impl Into<Where<'_>>, flags: FileFlags) -> Result<(), Errno> {
         let reached = self.reach(at.into(), Follow::Links).await?;
         self.set(&reached, SetAttr { flags: Some(flags), ..SetAttr::default() }).await
+    }
+
+    /// The mode that a change of owner leaves, and that of bytes by an unprivileged caller.
+    pub(crate) fn without_privileges(&self, attr: &Attr) -> u16 {
+        let cred = self.0.cred.borrow();
+        let is_member = cred.privileged || cred.is_in(attr.gid);
+        access::kill_privileges(if is_member { attr.mode } else { attr.mode & !mode::SET_GID })
     }
 
     /// Sets attributes, if the caller may.

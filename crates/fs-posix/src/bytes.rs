@@ -1,10 +1,10 @@
 //! Calls on the bytes of open files.
 
 use esker_base::{ByteRange, Errno};
-use esker_block::Buf;
+use esker_block::{Buf, Step};
 use esker_vfs::attr::mode;
 use esker_vfs::{
-    Allocate, AllocateKind, At, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written,
+    Allocate, AllocateKind, At, Attr, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written,
 };
 
 use crate::file::{Fd, File};
@@ -49,6 +49,9 @@ impl Process {
             Ok(file) => file,
             Err(error) => return Some(Err(error)),
         };
+        if out.is_empty() {
+            return Some(Ok(0));
+        }
         let _turn = file.turn_now()?;
         let read = self.0.world.0.files.read_now(self.call(), file.ino(), file.offset.get(), out)?;
         Some(read.inspect(|read| file.offset.set(file.offset.get() + *read as u64)))
@@ -77,6 +80,10 @@ impl Process {
     }
 
     async fn read_at(&self, file: &File, at: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        // As Linux has it, a read of no bytes is no access.
+        if out.is_empty() {
+            return Ok(0);
+        }
         let files = &self.0.world.0.files;
         if let Some(read) = files.read_now(self.call(), file.ino(), at, out) {
             return read;
@@ -109,6 +116,12 @@ impl Process {
             Err(error) => return Some(Err(error)),
         };
         let _turn = file.turn_now()?;
+        if self.kills_privileges() {
+            let Step::Now(Ok(attr)) = self.0.world.0.files.attr(self.call(), file.ino()) else { return None };
+            if attr.mode & mode::SET_GID != 0 {
+                return None;
+            }
+        }
         let how = self.how(file);
         let written = self.0.world.0.files.write_now(self.call(), file.ino(), here(file), data, how)?;
         Some(written.map(|written| moved(file, written)))
@@ -136,6 +149,7 @@ impl Process {
         let _turn = file.turn().await;
         let how = self.how(&file);
         let written = self.0.world.0.files.write(self.call(), file.ino(), here(&file), data, how).await?;
+        self.strip(&file).await?;
         Ok(moved(&file, written))
     }
 
@@ -150,16 +164,23 @@ impl Process {
         let at = if file.flags().contains(OpenFlags::APPEND) { At::End } else { At::Offset(at) };
         let how = self.how(&file);
         let written = self.0.world.0.files.write(self.call(), file.ino(), at, data, how).await?;
+        self.strip(&file).await?;
         Ok(written.bytes as usize)
     }
 
     async fn write_at(&self, file: &File, at: At, data: &[u8]) -> Result<Written, Errno> {
         let (files, how) = (&self.0.world.0.files, self.how(file));
-        if let Some(written) = files.write_now(self.call(), file.ino(), at, data, how) {
-            return written;
+        let written = match files.write_now(self.call(), file.ino(), at, data, how) {
+            Some(written) => written?,
+            None => {
+                let data = Buf::from_bytes(&self.0.world.0.pool, data);
+                files.write(self.call(), file.ino(), at, data, how).await?
+            }
+        };
+        if written.bytes > 0 {
+            self.strip(file).await?;
         }
-        let data = Buf::from_bytes(&self.0.world.0.pool, data);
-        files.write(self.call(), file.ino(), at, data, how).await
+        Ok(written)
     }
 
     fn how(&self, file: &File) -> Write {
@@ -243,7 +264,7 @@ impl Process {
         if reached.attr.flags.has(FileFlags::APPEND) {
             return Err(Errno::EPERM);
         }
-        let set = SetAttr { size: Some(size), kill_privileges: self.kills_privileges(), ..SetAttr::default() };
+        let set = self.cut(&reached.attr, size);
         self.0.world.0.files.set_attr(self.call(), reached.node.ino(), set).await.map(drop)
     }
 
@@ -284,16 +305,27 @@ impl Process {
         self.strip(&file).await
     }
 
-    /// Takes set-user-ID and its like from a file whose bytes were changed by a call that does not do so itself.
+    /// Takes from a file whose bytes were changed what the change itself leaves: all of it where the call does not take
+    /// set-user-ID and its like, and else the set-group-ID of a group that may not execute it and that the caller is not in.
     async fn strip(&self, file: &File) -> Result<(), Errno> {
-        let files = &self.0.world.0.files;
-        if !self.kills_privileges()
-            || files.attr(self.call(), file.ino()).await?.mode & (mode::SET_UID | mode::SET_GID) == 0
-        {
+        if !self.kills_privileges() {
             return Ok(());
         }
-        let set = SetAttr { kill_privileges: true, ..SetAttr::default() };
+        let files = &self.0.world.0.files;
+        let attr = files.attr(self.call(), file.ino()).await?;
+        let kept = self.without_privileges(&attr);
+        if kept == attr.mode {
+            return Ok(());
+        }
+        let set = SetAttr { mode: Some(kept), kill_privileges: true, ..SetAttr::default() };
         files.set_attr(self.call(), file.ino(), set).await.map(drop)
+    }
+
+    /// A change of the size, and of what goes with it.
+    pub(crate) fn cut(&self, attr: &Attr, size: u64) -> SetAttr {
+        let kill_privileges = self.kills_privileges();
+        let mode = Some(self.without_privileges(attr)).filter(|kept| kill_privileges && *kept != attr.mode);
+        SetAttr { size: Some(size), mode, kill_privileges, ..SetAttr::default() }
     }
 }
 
@@ -315,17 +347,18 @@ impl Process {
     /// `EOVERFLOW`, `EFBIG`, `ENOSPC`.
     pub async fn copy_file_range(&self, from: Spot, to: Spot, len: u64) -> Result<u64, Errno> {
         let (source, target) = (self.file(from.fd)?, self.file(to.fd)?);
-        let place = |spot: Spot, file: &File| spot.at.map_or(Ok(file.offset.get()), offset);
-        let (start, goal) = (place(from, &source)?, place(to, &target)?);
         are_copied(&source, &target)?;
         let files = &self.0.world.0.files;
         if files.attr(self.call(), target.ino()).await?.flags.has(FileFlags::IMMUTABLE) {
             return Err(Errno::EPERM);
         }
-        let ends = [start, goal].map(|at| at.checked_add(len).filter(|end| *end <= i64::MAX as u64));
-        if ends.contains(&None) {
+        // The kernel adds without signs, so that even a negative offset first overflows.
+        let place = |spot: Spot, file: &File| spot.at.unwrap_or(file.offset.get() as i64);
+        let places = [place(from, &source), place(to, &target)];
+        if places.iter().any(|at| (*at as u64).checked_add(len).is_none()) {
             return Err(Errno::EOVERFLOW);
         }
+        let (start, goal) = (offset(places[0])?, offset(places[1])?);
         let size = files.attr(self.call(), source.ino()).await?.size;
         let len = len.min(size.saturating_sub(start));
         if source.ino() == target.ino() && goal < start.saturating_add(len) && start < goal.saturating_add(len) {

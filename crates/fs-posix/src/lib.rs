@@ -33,3 +33,6 @@ pub use names::DirEntry;
 pub use paths::{Follow, Where};
 pub use process::Process;
 pub use world::{Settings, World};
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_vfs::walk::LINKS_MAX;
-use esker_vfs::{Attr, FileFlags, FileType, Name, NewKind, SetAttr};
+use esker_vfs::{Attr, FileFlags, FileType, Name, NewKind};
 
 use crate::file::{Fd, File};
 use crate::flags::{Access, OpenFlags};
@@ -127,7 +127,7 @@ impl Process {
             return Err(Errno::ENXIO);
         }
         if flags.contains(OpenFlags::TRUNC) && attr.kind == FileType::File {
-            let set = SetAttr { size: Some(0), kill_privileges: self.kills_privileges(), ..SetAttr::default() };
+            let set = self.cut(attr, 0);
             self.0.world.0.files.set_attr(self.call(), opened.node.ino(), set).await?;
         }
         Ok(())

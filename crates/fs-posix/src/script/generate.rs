@@ -10,10 +10,10 @@ use crate::bytes::Whence;
 use crate::flags::{Access, OpenFlags};
 use crate::paths::Follow;
 
-/// Names that random scripts meet at, often enough that most calls find something.
-const PATHS: [&str; 14] = [
-    "foo", "bar", "A", "B", "A/foo", "A/bar", "B/foo", "B/bar", "A/C", "A/C/foo", "B/C", "link", "A/link", "/A/foo",
-];
+/// Names at which random scripts meet: of files, directories and symbolic links, as long as no rename mixes them up.
+const FILES: [&str; 8] = ["foo", "bar", "A/foo", "B/foo", "A/bar", "B/bar", "A/C/foo", "/A/foo"];
+const DIRECTORIES: [&str; 4] = ["A", "B", "A/C", "B/C"];
+const LINKS: [&str; 2] = ["link", "A/link"];
 /// Words that paths may be and rarely are.
 const ODD: [&str; 22] = [
     "", "/", ".", "..", "A/.", "A/..", "foo/", "A/", "link/", "foo/bar", "foo/..", "A/C/", "A/../foo", "//A//foo", "none",
@@ -23,8 +23,8 @@ const TARGETS: [&str; 12] =
     ["foo", "A", "../foo", "A/foo", "link", "A/link", "none", "/B", ".", "..", "foo/", "A/C/foo"];
 const XATTRS: [&str; 7] =
     ["user.a", "user.b", "trusted.a", "security.a", "user.", "odd.a", "system.odd"];
-const MODES: [u16; 12] =
-    [0o644, 0o755, 0o777, 0o700, 0o600, 0o000, 0o4755, 0o2755, 0o2770, 0o1777, 0o444, 0o6711];
+const MODES: [u16; 16] =
+    [0o644, 0o755, 0o777, 0o777, 0o755, 0o755, 0o777, 0o700, 0o600, 0o000, 0o4755, 0o2755, 0o2770, 0o1777, 0o444, 0o6711];
 const USERS: [u32; 4] = [0, 0, 1000, 1001];
 /// Offsets and lengths: around the unit of allocation, and odd ones.
 const SIZES: [u32; 9] = [0, 1, 100, 4095, 4096, 4097, 8192, 10_000, 65_536];
@@ -61,7 +61,11 @@ impl Iterator for Random {
 impl Random {
     fn on_bytes(&mut self) -> Op {
         match self.0.below(40) {
-            0..14 => Op::Open(self.held(), self.path(), self.flags(), self.mode()),
+            0..14 => {
+                let flags = self.flags();
+                let names = if flags.contains(OpenFlags::DIRECTORY) { &DIRECTORIES[..] } else { &FILES };
+                Op::Open(self.held(), self.near(names), flags, self.mode())
+            }
             14 => Op::Close(self.held()),
             15 => Op::Dup(self.held(), self.held()),
             16..19 => Op::Read(self.held(), self.size(), self.at()),
@@ -90,7 +94,8 @@ impl Random {
 
     fn on_names(&mut self) -> Op {
         match self.0.below(40) {
-            0..6 => Op::Mkdir(self.path(), self.mode()),
+            0..3 => Op::Mkdir(self.near(&DIRECTORIES), 0o755),
+            3..6 => Op::Mkdir(self.near(&DIRECTORIES), self.mode()),
             6..8 => {
                 let (kind, device) = self.one_of(&[
                     (FileType::File, 0),
@@ -100,19 +105,23 @@ impl Random {
                     (FileType::BlockDevice, 1000),
                     (FileType::Directory, 0),
                 ]);
-                Op::Mknod(self.path(), kind, self.mode(), device)
+                Op::Mknod(self.near(&FILES), kind, self.mode(), device)
             }
-            8..13 => Op::Link(self.object(), self.path(), self.follow()),
-            13..16 => Op::Symlink(self.one_of(&TARGETS).into(), self.path()),
-            16..18 => Op::Readlink(self.path()),
-            18..22 => Op::Unlink(self.path()),
-            22..25 => Op::Rmdir(self.path()),
-            25..34 => {
+            8..13 => Op::Link(self.object(), self.near(&FILES), self.follow()),
+            13..16 => Op::Symlink(self.one_of(&TARGETS).into(), self.near(&LINKS)),
+            16..18 => Op::Readlink(self.near(&LINKS)),
+            18..22 => Op::Unlink(self.near(&FILES)),
+            22 => Op::Unlink(self.near(&LINKS)),
+            23..26 => Op::Rmdir(self.near(&DIRECTORIES)),
+            26..34 => {
                 let how = self.one_of(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
-                Op::Rename(self.path(), self.path(), how)
+                let names = self.one_of(&[&FILES[..], &FILES, &DIRECTORIES]);
+                Op::Rename(self.near(names), self.near(names), how)
             }
-            34..37 => Op::List(self.object()),
-            _ => Op::Chdir(self.object()),
+            34..37 => Op::List(Object::Path(self.near(&DIRECTORIES))),
+            // Relative paths find most where they were made.
+            _ if self.0.chance(0.7) => Op::Chdir(Object::Path("/".into())),
+            _ => Op::Chdir(Object::Path(self.near(&DIRECTORIES))),
         }
     }
 
@@ -161,8 +170,15 @@ impl Random {
             0 => Word(vec![b'n'; TOO_LONG]),
             1 => Word([b"A/".repeat(3000), b"foo".to_vec()].concat()),
             2..20 => self.one_of(&ODD).into(),
-            _ => self.one_of(&PATHS).into(),
+            20..120 => self.one_of(&FILES).into(),
+            120..180 => self.one_of(&DIRECTORIES).into(),
+            _ => self.one_of(&LINKS).into(),
         }
+    }
+
+    /// Mostly one of these names.
+    fn near(&mut self, names: &[&str]) -> Word {
+        if self.0.chance(0.85) { self.one_of(names).into() } else { self.path() }
     }
 
     fn object(&mut self) -> Object {
@@ -201,11 +217,10 @@ impl Random {
         let access = [OpenFlags::RDONLY, OpenFlags::WRONLY, OpenFlags::RDWR, OpenFlags::RDWR];
         let mut flags = self.one_of(&access);
         let chances = [
-            (OpenFlags::CREAT, 0.6),
+            (OpenFlags::CREAT, 0.75),
             (OpenFlags::EXCL, 0.1),
             (OpenFlags::TRUNC, 0.15),
             (OpenFlags::APPEND, 0.15),
-            (OpenFlags::DIRECTORY, 0.08),
             (OpenFlags::NOFOLLOW, 0.1),
             (OpenFlags::NOATIME, 0.05),
             (OpenFlags::PATH, 0.07),
@@ -214,7 +229,12 @@ impl Random {
         for (flag, chance) in chances {
             flags.set(flag, flags.contains(flag) || self.0.chance(chance));
         }
-        if self.0.chance(0.06) { flags - OpenFlags::CREAT | OpenFlags::TMPFILE } else { flags }
+        match self.0.below(100) {
+            0..6 => flags - OpenFlags::CREAT | OpenFlags::TMPFILE,
+            6..16 => flags - OpenFlags::CREAT - OpenFlags::ACCESS - OpenFlags::TRUNC | OpenFlags::DIRECTORY,
+            16..18 => flags | OpenFlags::DIRECTORY,
+            _ => flags,
+        }
     }
 }
 
@@ -225,8 +245,8 @@ pub struct Bounded {
     length: u32,
 }
 
-const FILES: [&str; 6] = ["foo", "bar", "A/foo", "A/bar", "B/foo", "B/bar"];
-const DIRECTORIES: [&str; 2] = ["A", "B"];
+const BOUNDED_FILES: [&str; 6] = ["foo", "bar", "A/foo", "A/bar", "B/foo", "B/bar"];
+const BOUNDED_DIRECTORIES: [&str; 2] = ["A", "B"];
 /// Calls that every script begins with, so that changes find something; the last is a barrier.
 const BEFORE: &str = "mkdir A 0755\nmkdir B 0755\nopen #0 foo rdwr,creat 0644\nwrite #0 8192 x1\nclose #0\n\
                       open #0 A/bar rdwr,creat 0644\nwrite #0 5000 x2\nclose #0\nsync all\n";
@@ -280,7 +300,7 @@ impl Bounded {
     /// Changes, each with the path that it is about.
     fn changes() -> Vec<(Vec<Op>, &'static str)> {
         let mut all = Vec::new();
-        for path in DIRECTORIES {
+        for path in BOUNDED_DIRECTORIES {
             all.push((vec![Op::Rmdir(path.into())], path));
             all.push((vec![Op::Mkdir(path.into(), 0o755)], path));
         }
@@ -288,7 +308,7 @@ impl Bounded {
             all.push((vec![Op::Rename(from.into(), to.into(), Rename::Replace)], to));
             all.push((vec![Op::Rename(from.into(), to.into(), Rename::Exchange)], to));
         }
-        for path in FILES {
+        for path in BOUNDED_FILES {
             all.extend(Bounded::of_names(path).into_iter().map(|change| (change, path)));
             all.extend(Bounded::of_bytes(path).into_iter().map(|change| (change, path)));
         }
@@ -311,7 +331,7 @@ impl Bounded {
                 Op::Close(held),
             ],
         ];
-        for from in FILES.into_iter().filter(|from| *from != path) {
+        for from in BOUNDED_FILES.into_iter().filter(|from| *from != path) {
             all.push(vec![Op::Link(Object::Path(from.into()), path.into(), Follow::Nothing)]);
             for how in [Rename::Replace, Rename::NoReplace, Rename::Exchange] {
                 all.push(vec![Op::Rename(from.into(), path.into(), how)]);

@@ -60,7 +60,8 @@ pub async fn audit(player: &mut impl Player) -> Vec<String> {
             Outcome::Facts(Facts { kind: FileType::Symlink, .. }) => (Some(Op::Readlink(word)), 0),
             Outcome::Facts(Facts { kind: FileType::File, size, .. }) => {
                 player.call(&Op::Open(last, word, OpenFlags::RDONLY, 0)).await;
-                (Some(Op::Read(last, u32::try_from(*size).unwrap_or(u32::MAX), None)), *size)
+                // One byte more than there are: a read of no bytes is no access.
+                (Some(Op::Read(last, u32::try_from(size + 1).unwrap_or(u32::MAX), None)), *size)
             }
             _ => (None, 0),
         };

@@ -142,7 +142,20 @@ impl Host {
 
     fn copy(&self, from: (Held, Option<i64>), to: (Held, Option<i64>), len: u64) -> io::Result<usize> {
         let [mut start, mut goal] = [from.1, to.1].map(|at| at.map(|at| at as u64));
-        fs::copy_file_range(self.fd(from.0)?, start.as_mut(), self.fd(to.0)?, goal.as_mut(), len as usize)
+        let (from, to) = (self.fd(from.0)?, self.fd(to.0)?);
+        let first = start.map_or_else(|| fs::tell(from), Ok);
+        let size = fs::fstat(from)?.st_size as u64;
+        let mut copy = |len| fs::copy_file_range(from, start.as_mut(), to, goal.as_mut(), len);
+        let mut done = copy(len as usize)?;
+        // A copy that shares is cut to whole blocks: as programs do, the rest is asked for again.
+        let whole = len.min(size.saturating_sub(first?)) as usize;
+        while done > 0 && done < whole {
+            match copy(whole - done) {
+                Ok(0) | Err(_) => break,
+                Ok(more) => done += more,
+            }
+        }
+        Ok(done)
     }
 
     fn names(&self, op: &Op) -> Option<Answer> {

@@ -1,5 +1,6 @@
 //! Differences that are known, each with its reason. Whatever else differs is a mistake.
 
+use esker_fs_posix::{OpenFlags, Whence};
 use esker_fs_posix::script::{Op, Room};
 
 use super::bed::System;
@@ -8,39 +9,90 @@ use super::bed::System;
 pub struct Rule {
     /// Name and reason.
     pub why: &'static str,
-    /// Whether both trees may differ from there on.
-    pub ends: bool,
+    /// What both sides do then, to be alike again.
+    pub then: Then,
     /// The file systems that have it.
     systems: &'static [System],
-    /// Whether it is this one: the call, our answer and the kernel's.
-    is: fn(&Op, &str, &str) -> bool,
+    /// Whether it is this one.
+    is: fn(&Seen) -> bool,
 }
 
-const RULES: [Rule; 1] = [
+/// What happens behind a difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    /// The script goes on.
+    GoesOn,
+    /// The offset of the held file is set to the beginning.
+    Rewinds,
+    /// Both trees may differ: the script ends.
+    Ends,
+}
+
+/// A call whose answers differ.
+pub struct Seen<'a> {
+    pub op: &'a Op,
+    /// Whether it is about a held directory.
+    pub is_directory: bool,
+    pub our: &'a str,
+    pub their: &'a str,
+}
+
+const RULES: [Rule; 5] = [
     Rule {
-        why: "directory-links: btrfs does not count subdirectories as names of their directory",
-        ends: false,
+        why: "directory-positions: whether a directory has data, holes and an end is the file system's own business",
+        then: Then::Rewinds,
+        systems: &System::ALL,
+        is: |seen| matches!(seen.op, Op::Seek(..)) && seen.is_directory,
+    },
+    Rule {
+        why: "reserved-data: reserved ranges are data where the kernel's cache has pages of them, which a read leaves",
+        then: Then::Rewinds,
+        systems: &System::ALL,
+        is: |seen| matches!(seen.op, Op::Seek(_, Whence::Data | Whence::Hole, _)),
+    },
+    Rule {
+        why: "not-empty: XFS says that a directory which is not empty exists",
+        then: Then::GoesOn,
+        systems: &[System::Xfs],
+        is: |seen| matches!(seen.op, Op::Rename(..)) && seen.our == "ENOTEMPTY" && seen.their == "EEXIST",
+    },
+    Rule {
+        why: "directory-links, punch-behind-end: btrfs does not count subdirectories as names of their directory, and \
+              changes nothing if a hole lies behind the end",
+        then: Then::GoesOn,
         systems: &[System::Btrfs],
-        is: |_, our, their| without_links(our) == without_links(their),
+        is: |seen| is_one_tree(System::Btrfs, seen.our, seen.their),
+    },
+    Rule {
+        why: "exchanged-directories: XFS says that a directory changes if an exchange moves it elsewhere",
+        then: Then::GoesOn,
+        systems: &[System::Xfs],
+        is: |seen| is_one_tree(System::Xfs, seen.our, seen.their),
     },
 ];
 
 /// The rule that explains a difference.
-pub fn explain(system: System, op: &Op, our: &str, their: &str) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.systems.contains(&system) && (rule.is)(op, our, their))
+pub fn explain(system: System, seen: &Seen<'_>) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| rule.systems.contains(&system) && (rule.is)(seen))
 }
 
-/// Whether two lines of an audit tell the same tree.
+/// Whether two lines of facts, or of an audit, tell the same but for a difference that is known.
 pub fn is_one_tree(system: System, our: &str, their: &str) -> bool {
-    system == System::Btrfs && without_links(our) == without_links(their)
+    let (kind, word) = match system {
+        System::Btrfs if our.contains("dir ") => ("dir ", " links="),
+        System::Btrfs if our.contains(" modified=clock") => ("file ", " modified="),
+        System::Xfs if their.contains(" modified=clock") => ("dir ", " modified="),
+        System::Btrfs | System::Xfs | System::Ext4 | System::Tmpfs => return false,
+    };
+    without(our, kind, word).is_some_and(|our| Some(our) == without(their, kind, word))
 }
 
-/// Facts of a directory without its number of names.
-fn without_links(text: &str) -> Option<String> {
-    let (before, rest) = text.split_once("dir ")?;
-    let (mode, rest) = rest.split_once(" links=")?;
-    let (_, behind) = rest.split_once(' ')?;
-    Some(format!("{before}{mode} {behind}"))
+/// Facts of an inode of this kind without one of them.
+fn without(text: &str, kind: &str, word: &str) -> Option<String> {
+    let (before, facts) = text.split_once(kind)?;
+    let (left, rest) = facts.split_once(word)?;
+    let behind = rest.split_once([' ', ';']).map_or("", |(_, behind)| behind);
+    Some(format!("{before}{left} {behind}"))
 }
 
 /// Whether a call is made on this file system at all. What one of both lacks would make the trees differ.
@@ -50,6 +102,10 @@ pub fn is_played(system: System, op: &Op) -> bool {
         Op::Clone(..) => matches!(system, System::Xfs | System::Btrfs),
         // tmpfs has no FALLOC_FL_ZERO_RANGE.
         Op::Allocate(_, Room::Zero | Room::ZeroKeep, ..) => system != System::Tmpfs,
+        // Reads of the trait do not carry that they leave times of access alone.
+        Op::Open(_, _, flags, _) => !flags.contains(OpenFlags::NOATIME),
+        // A read of no bytes is an access to tmpfs alone.
+        Op::Read(_, 0, _) => system != System::Tmpfs,
         _ => true,
     }
 }
