@@ -9,7 +9,7 @@ use super::*;
 const ALL: &str = "\
 // A comment, and then every call.
 open #0 A/foo rdwr,creat,excl 0644
-open #1 . rdwr,tmpfile 0600
+open #1 . tmpfile,rdwr 0600
 open #2 \"\" rdonly 0000
 close #0
 dup #1 #7

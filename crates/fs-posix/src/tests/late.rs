@@ -15,7 +15,7 @@ use crate::script::{Actor, Op, Random, audit, play};
 struct Late(Ram, Rt);
 
 impl Late {
-    fn later<T: 'static>(&self, answer: Answer<T>) -> Answer<T> {
+    fn later<T: Unpin + 'static>(&self, answer: Answer<T>) -> Answer<T> {
         let rt = self.1.clone();
         Step::later(async move {
             rt.yield_now().await;
