@@ -13,6 +13,7 @@ mod names;
 mod pages;
 mod rename;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
 mod walk;

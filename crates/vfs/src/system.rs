@@ -74,7 +74,8 @@ pub trait FileSystem {
     /// it.
     ///
     /// # Errors
-    /// `EEXIST`, `ENOENT` if the directory was removed, `ENOTDIR`, `EMLINK`, `ENOSPC`.
+    /// `EEXIST`, `ENOENT` if the directory was removed, `ENOTDIR`, `EMLINK`, `ENOSPC`. `EINVAL` without a name for
+    /// what is no file. `ENOENT` and `ENAMETOOLONG` for the target of a symbolic link.
     fn create(&self, call: Call, dir: Ino, name: Option<Name<'_>>, new: New<'_>) -> Answer<Entry>;
 
     /// Gives an inode one more name.

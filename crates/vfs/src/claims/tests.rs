@@ -3,6 +3,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
 
+use esker_base::Nanos;
+use esker_rt::sim::{SimConfig, twice};
 use proptest::prelude::*;
 
 use super::*;
@@ -204,4 +206,55 @@ fn a_task_waits_for_its_claim_and_gives_it_up_when_it_is_dropped() {
         assert!(pin!(claims.claim(&[shared(1)])).poll(&mut cx).is_pending());
     }
     assert!(claims.is_idle(), "both are given up");
+}
+
+/// Which tasks use an inode: shared ones, and whether there is an exclusive one.
+#[derive(Default)]
+struct Users {
+    shared: u32,
+    is_exclusive: bool,
+}
+
+impl Users {
+    fn enter(&mut self, mode: Mode) {
+        assert!(!self.is_exclusive && (mode == Mode::Shared || self.shared == 0), "claims exclude each other");
+        match mode {
+            Mode::Shared => self.shared += 1,
+            Mode::Exclusive => self.is_exclusive = true,
+        }
+    }
+
+    fn leave(&mut self, mode: Mode) {
+        match mode {
+            Mode::Shared => self.shared -= 1,
+            Mode::Exclusive => self.is_exclusive = false,
+        }
+    }
+}
+
+#[test]
+fn tasks_in_a_world_exclude_each_other_and_all_end_in_the_same_way_again() {
+    let done = twice(SimConfig::seeded(11), |rt| async move {
+        let (claims, users) = (Claims::default(), Rc::new(RefCell::new(BTreeMap::<Ino, Users>::new())));
+        let tasks = (0..30).map(|task| {
+            let (rt, claims, users, mut random) =
+                (rt.clone(), claims.clone(), users.clone(), rt.rng(&format!("task {task}")));
+            async move {
+                for _ in 0..40 {
+                    let wanted: Vec<_> = (0..random.below(5))
+                        .map(|_| (Ino(1 + random.below(6)), [Mode::Shared, Mode::Exclusive][random.below(2) as usize]))
+                        .collect();
+                    let ticket = claims.claim(&wanted).await;
+                    ticket.inodes().for_each(|(ino, mode)| users.borrow_mut().entry(ino).or_default().enter(mode));
+                    rt.sleep(Nanos(random.below(9))).await;
+                    ticket.inodes().for_each(|(ino, mode)| users.borrow_mut().entry(ino).or_default().leave(mode));
+                }
+                40
+            }
+        });
+        let done: u32 = esker_rt::sync::join_all(tasks.collect::<Vec<_>>()).await.into_iter().sum();
+        assert!(claims.is_idle());
+        done
+    });
+    assert_eq!(done, 1200);
 }

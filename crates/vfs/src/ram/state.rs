@@ -3,7 +3,6 @@
 //! Invariants: `bytes_used` is the sum of `allocated`, and at most the limit. An inode without names and pins is not
 //! there. Nodes and pages are shared with forks and copied before they change.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use esker_base::Errno;
@@ -11,6 +10,7 @@ use esker_base::Errno;
 use super::RamConfig;
 use super::dir::Dir;
 use super::pages::{PAGE, Pages};
+use super::table::Table;
 use super::xattrs::Xattrs;
 use crate::about::Space;
 use crate::attr::{Attr, Entry, FileFlags, FileType};
@@ -25,19 +25,12 @@ const RELATIME_NS: i64 = 24 * 3_600_000_000_000;
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct State {
     pub config: RamConfig,
-    slots: BTreeMap<Ino, Slot>,
+    /// Numbers are never given twice, so that generations are not needed.
+    table: Table,
     bytes_used: u64,
-    /// Numbers are never used again, so that generations are not needed.
-    last_ino: Ino,
     pub is_closed: bool,
     /// Whether reads leave times of access as they are.
     pub is_still: bool,
-}
-
-#[derive(Clone, PartialEq, Debug)]
-struct Slot {
-    pins: u64,
-    node: Rc<Node>,
 }
 
 /// An inode.
@@ -110,13 +103,16 @@ fn target_bytes(target: &[u8]) -> u64 {
 impl State {
     /// A root of mode 755 that the superuser owns.
     pub(super) fn new(config: RamConfig) -> State {
-        let slots = BTreeMap::from([(ROOT, Slot { pins: 1, node: Rc::new(root()) })]);
-        State { config, slots, bytes_used: 0, last_ino: ROOT, is_closed: false, is_still: false }
+        let mut state = State { config, table: Table::default(), bytes_used: 0, is_closed: false, is_still: false };
+        let root = state.add(root());
+        assert_eq!(root, ROOT, "the first number");
+        state.pin(root);
+        state
     }
 
     /// A pinned inode.
     pub(super) fn node(&self, ino: Ino) -> Result<&Rc<Node>, Errno> {
-        match self.slots.get(&ino) {
+        match self.table.get(ino) {
             _ if self.is_closed => Err(Errno::EIO),
             Some(slot) if slot.pins > 0 => Ok(&slot.node),
             Some(_) | None => Err(Errno::ENOENT),
@@ -139,7 +135,7 @@ impl State {
 
     /// The directory above a directory, if it is there.
     pub(super) fn above(&self, dir: Ino) -> Option<Ino> {
-        match &self.slots.get(&dir)?.node.body {
+        match &self.table.get(dir)?.node.body {
             Body::Directory(dir) => Some(dir.parent),
             Body::File(_) | Body::Symlink(_) | Body::Other => None,
         }
@@ -159,7 +155,7 @@ impl State {
     /// # Panics
     /// If it is not there.
     pub(super) fn known(&self, ino: Ino) -> &Rc<Node> {
-        &self.slots.get(&ino).expect("an inode with names or pins is there").node
+        &self.table.get(ino).expect("an inode with names or pins is there").node
     }
 
     /// Its attributes, as [`State::known`].
@@ -169,7 +165,7 @@ impl State {
 
     /// The same for a change. [`State::settle`] must follow if its room may change.
     pub(super) fn known_mut(&mut self, ino: Ino) -> &mut Node {
-        Rc::make_mut(&mut self.slots.get_mut(&ino).expect("an inode with names or pins is there").node)
+        Rc::make_mut(&mut self.table.get_mut(ino).expect("an inode with names or pins is there").node)
     }
 
     /// A directory for a change, as [`State::known_mut`].
@@ -210,34 +206,32 @@ impl State {
 
     /// Whether there is room for an inode more.
     pub(super) fn need_inode(&self) -> Result<(), Errno> {
-        if (self.slots.len() as u64) < self.config.inodes { Ok(()) } else { Err(Errno::ENOSPC) }
+        if self.table.len() < self.config.inodes { Ok(()) } else { Err(Errno::ENOSPC) }
     }
 
     /// Room.
     pub(super) fn space(&self) -> Space {
         let inodes = self.config.inodes;
-        let inodes_free = inodes - self.slots.len() as u64;
+        let inodes_free = inodes - self.table.len();
         Space { bytes: self.config.bytes, bytes_free: self.bytes_free(), inodes, inodes_free }
     }
 
     /// Adds an inode, not pinned. The caller has asked for room.
     pub(super) fn add(&mut self, node: Node) -> Ino {
-        self.last_ino = Ino(self.last_ino.0 + 1);
         self.bytes_used += node.attr.allocated;
-        self.slots.insert(self.last_ino, Slot { pins: 0, node: Rc::new(node) });
-        self.last_ino
+        self.table.insert(Rc::new(node))
     }
 
     /// Gives an inode out.
     pub(super) fn pin(&mut self, ino: Ino) -> Entry {
-        let slot = self.slots.get_mut(&ino).expect("an inode with names or pins is there");
+        let slot = self.table.get_mut(ino).expect("an inode with names or pins is there");
         slot.pins += 1;
         Entry { ino, generation: 0, attr: slot.node.attr }
     }
 
     /// Takes pins back, and the inode away if it has no name either.
     pub(super) fn forget(&mut self, ino: Ino, pins: u64) {
-        let slot = self.slots.get_mut(&ino).expect("only pinned inodes are forgotten");
+        let slot = self.table.get_mut(ino).expect("only pinned inodes are forgotten");
         slot.pins = slot.pins.checked_sub(pins).expect("no more pins are given back than were given out");
         assert!(ino != ROOT || slot.pins > 0, "the root stays pinned");
         self.reap(ino);
@@ -245,12 +239,12 @@ impl State {
 
     /// Takes an inode away that has neither name nor pin.
     pub(super) fn reap(&mut self, ino: Ino) {
-        if let Some(slot) = self.slots.get(&ino)
+        if let Some(slot) = self.table.get(ino)
             && slot.pins == 0
             && slot.node.attr.links == 0
         {
             self.bytes_used -= slot.node.attr.allocated;
-            self.slots.remove(&ino);
+            self.table.remove(ino);
         }
     }
 
@@ -268,14 +262,14 @@ impl State {
     /// Inodes with their pins, in the order of their numbers.
     #[cfg(test)]
     pub(super) fn pins(&self) -> impl Iterator<Item = (Ino, u64)> {
-        self.slots.iter().map(|(ino, slot)| (*ino, slot.pins))
+        self.table.iter().map(|(ino, slot)| (ino, slot.pins))
     }
 
     /// Holds the invariants of this module to the state.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut bytes = 0;
-        for (ino, slot) in &self.slots {
+        for (ino, slot) in self.table.iter() {
             assert!(slot.pins > 0 || slot.node.attr.links > 0, "{ino:?} has neither name nor pin");
             let mut measured = (*slot.node).clone();
             measured.measure();
@@ -283,7 +277,7 @@ impl State {
             bytes += slot.node.attr.allocated;
         }
         assert_eq!(bytes, self.bytes_used);
-        assert!(bytes <= self.config.bytes && self.slots.len() as u64 <= self.config.inodes);
+        assert!(bytes <= self.config.bytes && self.table.len() <= self.config.inodes);
     }
 }
 

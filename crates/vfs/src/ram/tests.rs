@@ -27,7 +27,7 @@ pub(super) fn name(text: &str) -> Name<'_> {
 pub(super) fn now<T>(step: Step<T>) -> T {
     match step {
         Step::Now(value) => value,
-        _ => panic!("each call is answered at once"),
+        Step::After(..) | Step::Ticket(_) | Step::Later(_) => panic!("each call is answered at once"),
     }
 }
 
@@ -159,6 +159,9 @@ fn a_fork_goes_its_own_way() {
     assert_eq!(now(fork.read(call, ino, 0, 9)).unwrap().to_vec(), b"before");
 }
 
+/// A change and what it changes.
+type Deed<'a> = (&'a str, &'a dyn Fn(&mut Desk));
+
 #[test]
 fn a_digest_tells_each_attribute_and_leaves_the_state_as_it_is() {
     let mut desk = Desk::large();
@@ -166,21 +169,18 @@ fn a_digest_tells_each_attribute_and_leaves_the_state_as_it_is() {
     desk.make("s", NewKind::Symlink(b"to"));
     desk.make("n", NewKind::Node(FileType::CharDevice, 7));
     let keep = SetAttr::default();
-    let changes: [(&str, Box<dyn Fn(&mut Desk)>); 11] = [
-        ("mode", Box::new(move |desk| desk.alter(ino, SetAttr { mode: Some(0o600), ..keep }))),
-        ("owner", Box::new(move |desk| desk.alter(ino, SetAttr { uid: Some(8), ..keep }))),
-        ("group", Box::new(move |desk| desk.alter(ino, SetAttr { gid: Some(8), ..keep }))),
-        ("size", Box::new(move |desk| desk.alter(ino, SetAttr { size: Some(9000), ..keep }))),
-        ("bytes", Box::new(move |desk| desk.put(ino, 8191, b"x"))),
-        (
-            "place of bytes",
-            Box::new(move |desk| [(8191, b"\0"), (0, b"x")].iter().for_each(|(at, b)| desk.put(ino, *at, *b))),
-        ),
-        ("xattr", Box::new(move |desk| set_xattr(desk, ino, b"user.a"))),
-        ("links", Box::new(move |desk| desk.link(ino, dir, "a").unwrap())),
-        ("names", Box::new(move |desk| desk.rename((dir, "a"), (dir, "b"), Rename::Replace).unwrap())),
-        ("places of names", Box::new(move |desk| desk.rename((dir, "b"), (ROOT, "b"), Rename::Replace).unwrap())),
-        ("inodes of names", Box::new(move |desk| desk.rename((ROOT, "b"), (ROOT, "s"), Rename::Exchange).unwrap())),
+    let changes: [Deed<'_>; 11] = [
+        ("mode", &|desk| desk.alter(ino, SetAttr { mode: Some(0o600), ..keep })),
+        ("owner", &|desk| desk.alter(ino, SetAttr { uid: Some(8), ..keep })),
+        ("group", &|desk| desk.alter(ino, SetAttr { gid: Some(8), ..keep })),
+        ("size", &|desk| desk.alter(ino, SetAttr { size: Some(9000), ..keep })),
+        ("bytes", &|desk| desk.put(ino, 8191, b"x")),
+        ("place of bytes", &|desk| [(8191, b"\0"), (0, b"x")].iter().for_each(|(at, byte)| desk.put(ino, *at, *byte))),
+        ("xattr", &|desk| set_xattr(desk, ino, b"user.a")),
+        ("links", &|desk| desk.link(ino, dir, "a").unwrap()),
+        ("names", &|desk| desk.rename((dir, "a"), (dir, "b"), Rename::Replace).unwrap()),
+        ("places of names", &|desk| desk.rename((dir, "b"), (ROOT, "b"), Rename::Replace).unwrap()),
+        ("inodes of names", &|desk| desk.rename((ROOT, "b"), (ROOT, "s"), Rename::Exchange).unwrap()),
     ];
     let mut seen = vec![desk.ram.digest().unwrap()];
     for (what, change) in changes {

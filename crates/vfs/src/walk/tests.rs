@@ -1,3 +1,5 @@
+mod slow;
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
@@ -203,5 +205,28 @@ fn a_path_is_split_at_its_last_component() {
         ("a/...", Tail::Name(b"..."), false),
     ] {
         assert_eq!(split(path.as_bytes()), Split { tail, has_slash }, "{path}");
+    }
+}
+
+#[test]
+fn a_walk_that_waits_arrives_and_one_that_is_dropped_gives_its_pins_back() {
+    let tree = Tree::of(&["a/", "a/b/", "a/b/f"], &[("a/l", "/a/../a/b")]);
+    let (root, target) = (tree.ram.root(), tree.find("a/b/f"));
+    for waits in 0.. {
+        let fs = slow::Slow(tree.ram.fork());
+        let (cred, mut cx) = (Cred::root(), Context::from_waker(Waker::noop()));
+        let mut walk = Box::pin(walk(&fs, CALL, &cred, root, b"a/l/f", Last::Target));
+        let mut polls = (0..=waits).map(|_| walk.as_mut().poll(&mut cx));
+        let arrived = polls.find_map(|poll| if let Poll::Ready(found) = poll { Some(found) } else { None });
+        drop(polls);
+        drop(walk);
+        if let Some(found) = arrived {
+            assert_eq!((found.map(|entry| entry.ino), waits > 8), (Ok(target), true));
+            fs.forget(target, 1);
+        }
+        assert!(fs.0.is_equal(&tree.ram), "after {waits} waits");
+        if arrived.is_some() {
+            break;
+        }
     }
 }
