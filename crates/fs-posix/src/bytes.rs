@@ -3,9 +3,7 @@
 use esker_base::{ByteRange, Errno};
 use esker_block::{Buf, Step};
 use esker_vfs::attr::mode;
-use esker_vfs::{
-    Allocate, AllocateKind, At, Attr, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written,
-};
+use esker_vfs::{Allocate, AllocateKind, At, Attr, Copying, FileFlags, FileType, Seek, SetAttr, Sync, Write, Written};
 
 use crate::file::{Fd, File};
 use crate::flags::{Access, Fallocate, OpenFlags};

@@ -45,13 +45,7 @@ impl Process {
     /// # Errors
     /// As [`Process::mkdir`]; `EPERM` for a directory, and for a device if the caller is not privileged; `EINVAL` for a
     /// symbolic link.
-    pub async fn mknod(
-        &self,
-        at: impl Into<Where<'_>>,
-        kind: FileType,
-        mode: u16,
-        device: u64,
-    ) -> Result<(), Errno> {
+    pub async fn mknod(&self, at: impl Into<Where<'_>>, kind: FileType, mode: u16, device: u64) -> Result<(), Errno> {
         let what = match kind {
             FileType::Directory => return Err(Errno::EPERM),
             FileType::Symlink => return Err(Errno::EINVAL),
@@ -186,12 +180,7 @@ impl Process {
     /// As [`Process::unlink`] for the old name, and for what has the new one; `EEXIST`, `ENOTDIR`, `EISDIR`,
     /// `ENOTEMPTY`; `EINVAL` if a directory would move into itself or an exchange is not there; `EBUSY` for ".", "..", and
     /// the root; `EMLINK`, `ENOSPC`.
-    pub async fn rename(
-        &self,
-        from: impl Into<Where<'_>>,
-        to: impl Into<Where<'_>>,
-        how: Rename,
-    ) -> Result<(), Errno> {
+    pub async fn rename(&self, from: impl Into<Where<'_>>, to: impl Into<Where<'_>>, how: Rename) -> Result<(), Errno> {
         let from = self.parent(from.into()).await?;
         let to = self.parent(to.into()).await?;
         let LastName::Name(old) = from.last else { return Err(Errno::EBUSY) };

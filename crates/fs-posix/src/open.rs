@@ -172,7 +172,9 @@ fn checked(flags: OpenFlags) -> Result<OpenFlags, Errno> {
     if unnamed && (flags.contains(OpenFlags::CREAT) || !flags.writes()) {
         return Err(Errno::EINVAL);
     }
-    if flags.contains(OpenFlags::CREAT | OpenFlags::DIRECTORY) || flags.bits() & UNNAMED_ALONE == UNNAMED_ALONE && !unnamed {
+    if flags.contains(OpenFlags::CREAT | OpenFlags::DIRECTORY)
+        || flags.bits() & UNNAMED_ALONE == UNNAMED_ALONE && !unnamed
+    {
         return Err(Errno::EINVAL);
     }
     Ok(flags)

@@ -295,11 +295,7 @@ impl Process {
     /// # Errors
     /// `EACCES`; `EPERM` for writes to what is immutable.
     pub(crate) fn may(&self, attr: &Attr, wanted: Access) -> Result<(), Errno> {
-        let bits = [
-            (Access::READ, Wanted::READ),
-            (Access::WRITE, Wanted::WRITE),
-            (Access::EXECUTE, Wanted::EXECUTE),
-        ];
+        let bits = [(Access::READ, Wanted::READ), (Access::WRITE, Wanted::WRITE), (Access::EXECUTE, Wanted::EXECUTE)];
         let asked = bits.into_iter().filter(|(bit, _)| wanted.contains(*bit)).map(|(_, word)| word);
         match asked.reduce(Wanted::and) {
             Some(asked) => access::may(&self.0.cred.borrow(), attr, asked),

@@ -226,8 +226,7 @@ pub(crate) const RENAMES: [(Rename, &str); 3] =
 pub(crate) const FOLLOWS: [(Follow, &str); 2] = [(Follow::Links, "follow"), (Follow::Nothing, "nofollow")];
 pub(crate) const XATTR_SETS: [(XattrSet, &str); 3] =
     [(XattrSet::Any, "any"), (XattrSet::Create, "create"), (XattrSet::Replace, "replace")];
-pub(crate) const ACCESSES: [(Access, char); 3] =
-    [(Access::READ, 'r'), (Access::WRITE, 'w'), (Access::EXECUTE, 'x')];
+pub(crate) const ACCESSES: [(Access, char); 3] = [(Access::READ, 'r'), (Access::WRITE, 'w'), (Access::EXECUTE, 'x')];
 pub(crate) const FLAGS: [(OpenFlags, &str); 15] = [
     (OpenFlags::TMPFILE, "tmpfile"),
     (OpenFlags::SYNC, "sync"),

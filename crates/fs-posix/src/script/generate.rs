@@ -16,15 +16,15 @@ const DIRECTORIES: [&str; 4] = ["A", "B", "A/C", "B/C"];
 const LINKS: [&str; 2] = ["link", "A/link"];
 /// Words that paths may be and rarely are.
 const ODD: [&str; 22] = [
-    "", "/", ".", "..", "A/.", "A/..", "foo/", "A/", "link/", "foo/bar", "foo/..", "A/C/", "A/../foo", "//A//foo", "none",
-    "none/foo", "link/foo", "./bar", "../bar", "A/link/", "B/./foo", "A/C/..",
+    "", "/", ".", "..", "A/.", "A/..", "foo/", "A/", "link/", "foo/bar", "foo/..", "A/C/", "A/../foo", "//A//foo",
+    "none", "none/foo", "link/foo", "./bar", "../bar", "A/link/", "B/./foo", "A/C/..",
 ];
 const TARGETS: [&str; 12] =
     ["foo", "A", "../foo", "A/foo", "link", "A/link", "none", "/B", ".", "..", "foo/", "A/C/foo"];
-const XATTRS: [&str; 7] =
-    ["user.a", "user.b", "trusted.a", "security.a", "user.", "odd.a", "system.odd"];
-const MODES: [u16; 16] =
-    [0o644, 0o755, 0o777, 0o777, 0o755, 0o755, 0o777, 0o700, 0o600, 0o000, 0o4755, 0o2755, 0o2770, 0o1777, 0o444, 0o6711];
+const XATTRS: [&str; 7] = ["user.a", "user.b", "trusted.a", "security.a", "user.", "odd.a", "system.odd"];
+const MODES: [u16; 16] = [
+    0o644, 0o755, 0o777, 0o777, 0o755, 0o755, 0o777, 0o700, 0o600, 0o000, 0o4755, 0o2755, 0o2770, 0o1777, 0o444, 0o6711,
+];
 const USERS: [u32; 4] = [0, 0, 1000, 1001];
 /// Offsets and lengths: around the unit of allocation, and odd ones.
 const SIZES: [u32; 9] = [0, 1, 100, 4095, 4096, 4097, 8192, 10_000, 65_536];
@@ -258,9 +258,9 @@ impl Bounded {
         let with = |change: &Vec<Op>, barrier: Option<Vec<Op>>| {
             change.iter().cloned().chain(barrier.into_iter().flatten()).collect::<Vec<_>>()
         };
-        let steps = changes.iter().flat_map(|(change, at)| {
-            Bounded::barriers(at).into_iter().map(move |barrier| with(change, barrier))
-        });
+        let steps = changes
+            .iter()
+            .flat_map(|(change, at)| Bounded::barriers(at).into_iter().map(move |barrier| with(change, barrier)));
         Bounded { steps: steps.collect(), length }
     }
 
@@ -358,11 +358,14 @@ impl Bounded {
             room(Room::Reserve, 4096, 16_384),
             room(Room::Punch, 1024, 4096),
             room(Room::ZeroKeep, 1024, 16_384),
-            on(none, &[
-                Op::Open(other, "foo".into(), OpenFlags::RDONLY, 0),
-                Op::Copy((other, Some(0)), (held, Some(4096)), 8192),
-                Op::Close(other),
-            ]),
+            on(
+                none,
+                &[
+                    Op::Open(other, "foo".into(), OpenFlags::RDONLY, 0),
+                    Op::Copy((other, Some(0)), (held, Some(4096)), 8192),
+                    Op::Close(other),
+                ],
+            ),
             vec![Op::Chmod(Object::Path(path.into()), 0o600)],
             vec![Op::Times(Object::Path(path.into()), SetTime::Keep, SetTime::To(Stamp(SECOND)), Follow::Links)],
             vec![Op::Xattr(

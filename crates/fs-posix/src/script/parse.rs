@@ -5,7 +5,8 @@ use std::str::{FromStr, SplitAsciiWhitespace};
 use esker_vfs::Stamp;
 
 use super::{
-    ACCESSES, Durable, FLAGS, FOLLOWS, HELD, Held, KINDS, Object, Op, RENAMES, ROOMS, WHENCES, Word, XATTR_SETS, XattrOp,
+    ACCESSES, Durable, FLAGS, FOLLOWS, HELD, Held, KINDS, Object, Op, RENAMES, ROOMS, WHENCES, Word, XATTR_SETS,
+    XattrOp,
 };
 use crate::attrs::SetTime;
 use crate::flags::{Access, OpenFlags};
@@ -41,7 +42,9 @@ impl Op {
     pub fn script(text: &str) -> Result<Vec<Op>, ScriptError> {
         let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
         let calls = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with("//"));
-        calls.map(|(text, line)| text.parse().map_err(|why| ScriptError { line, text: text.to_string(), why })).collect()
+        calls
+            .map(|(text, line)| text.parse().map_err(|why| ScriptError { line, text: text.to_string(), why }))
+            .collect()
     }
 }
 
@@ -86,9 +89,9 @@ impl<'a> Words<'a> {
     fn names(&mut self, verb: &str) -> Option<Read<Op>> {
         Some(match verb {
             "mkdir" => self.path().and_then(|path| Ok(Op::Mkdir(path, self.octal()?))),
-            "mknod" => self
-                .path()
-                .and_then(|path| Ok(Op::Mknod(path, self.one_of(&KINDS)?, self.octal()?, self.number()?))),
+            "mknod" => {
+                self.path().and_then(|path| Ok(Op::Mknod(path, self.one_of(&KINDS)?, self.octal()?, self.number()?)))
+            }
             "link" => self.object().and_then(|old| Ok(Op::Link(old, self.path()?, self.follow()))),
             "symlink" => self.path().and_then(|target| Ok(Op::Symlink(target, self.path()?))),
             "readlink" => self.path().map(Op::Readlink),
@@ -109,7 +112,9 @@ impl<'a> Words<'a> {
             "chown" => {
                 self.object().and_then(|object| Ok(Op::Chown(object, self.owner()?, self.owner()?, self.follow())))
             }
-            "times" => self.object().and_then(|object| Ok(Op::Times(object, self.time()?, self.time()?, self.follow()))),
+            "times" => {
+                self.object().and_then(|object| Ok(Op::Times(object, self.time()?, self.time()?, self.follow())))
+            }
             "getxattr" => self.xattr(|words| words.path().map(XattrOp::Get)),
             "listxattr" => self.xattr(|_| Ok(XattrOp::List)),
             "setxattr" => self.xattr(|words| {

@@ -71,7 +71,8 @@ pub async fn audit(player: &mut impl Player) -> Vec<String> {
         };
         if let Outcome::Entries(entries) = &content {
             let names = entries.iter().map(|(name, _)| name).filter(|name| !matches!(&name[..], b"." | b".."));
-            let mut below: Vec<_> = names.map(|name| [path.strip_suffix(b"/").unwrap_or(&path), name].join(&b'/')).collect();
+            let mut below: Vec<_> =
+                names.map(|name| [path.strip_suffix(b"/").unwrap_or(&path), name].join(&b'/')).collect();
             below.sort_unstable_by(|one, other| other.cmp(one));
             left.extend(below);
         }
@@ -218,12 +219,8 @@ impl Actor {
             }
             Op::Seek(held, whence, by) => count(process.seek(self.fd(*held)?, *by, *whence).await),
             Op::Truncate(object, size) => done(process.truncate(self.at(object)?, *size).await),
-            Op::Allocate(held, room, at, len) => {
-                done(process.fallocate(self.fd(*held)?, room.mode(), *at, *len).await)
-            }
-            Op::Copy(from, to, len) => {
-                count(process.copy_file_range(self.spot(*from)?, self.spot(*to)?, *len).await)
-            }
+            Op::Allocate(held, room, at, len) => done(process.fallocate(self.fd(*held)?, room.mode(), *at, *len).await),
+            Op::Copy(from, to, len) => count(process.copy_file_range(self.spot(*from)?, self.spot(*to)?, *len).await),
             Op::Clone(from, to) => done(process.clone_file(self.fd(*from)?, self.fd(*to)?).await),
             Op::Sync(Durable::Data(held)) => done(process.fdatasync(self.fd(*held)?).await),
             Op::Sync(Durable::File(held)) => done(process.fsync(self.fd(*held)?).await),
@@ -291,9 +288,7 @@ impl Actor {
             }
             Op::Access(path, wanted) => done(process.access(&path.0[..], *wanted, Follow::Links).await),
             Op::Chmod(object, mode) => done(process.chmod(self.at(object)?, *mode, Follow::Links).await),
-            Op::Chown(object, uid, gid, follow) => {
-                done(process.chown(self.at(object)?, *uid, *gid, *follow).await)
-            }
+            Op::Chown(object, uid, gid, follow) => done(process.chown(self.at(object)?, *uid, *gid, *follow).await),
             Op::Times(object, accessed, modified, follow) => {
                 done(process.set_times(self.at(object)?, *accessed, *modified, *follow).await)
             }
@@ -311,7 +306,9 @@ impl Actor {
     async fn xattr(&self, at: Where<'_>, op: &XattrOp, follow: Follow) -> Result<Outcome, Errno> {
         let process = &self.process;
         match op {
-            XattrOp::Get(name) => process.xattr(at, &name.0, follow).await.map(|value| Outcome::Bytes(value.into_vec())),
+            XattrOp::Get(name) => {
+                process.xattr(at, &name.0, follow).await.map(|value| Outcome::Bytes(value.into_vec()))
+            }
             XattrOp::List => process.xattrs(at, follow).await.map(Outcome::Names),
             XattrOp::Set(name, len, seed, how) => {
                 done(process.set_xattr(at, &name.0, &bytes_of(*seed, *len), *how, follow).await)

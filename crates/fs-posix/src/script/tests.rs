@@ -111,11 +111,18 @@ fn op() -> impl Strategy<Value = Op> {
     let mode = || 0..0o10000u16;
     let at = || proptest::option::of(any::<i64>());
     prop_oneof![
-        (held(), word(), any::<u32>(), mode())
-            .prop_map(|(held, path, flags, mode)| Op::Open(held, path, printable(flags), mode)),
+        (held(), word(), any::<u32>(), mode()).prop_map(|(held, path, flags, mode)| Op::Open(
+            held,
+            path,
+            printable(flags),
+            mode
+        )),
         (held(), any::<u32>(), any::<u64>(), at()).prop_map(|(held, len, seed, at)| Op::Write(held, len, seed, at)),
-        (held(), at(), held(), at(), any::<u64>())
-            .prop_map(|(from, start, to, goal, len)| Op::Copy((from, start), (to, goal), len)),
+        (held(), at(), held(), at(), any::<u64>()).prop_map(|(from, start, to, goal, len)| Op::Copy(
+            (from, start),
+            (to, goal),
+            len
+        )),
         (object(), any::<i64>()).prop_map(|(object, size)| Op::Truncate(object, size)),
         (word(), mode(), any::<u64>()).prop_map(|(path, mode, n)| Op::Mknod(path, FileType::BlockDevice, mode, n)),
         (object(), word(), follow()).prop_map(|(old, new, follow)| Op::Link(old, new, follow)),
@@ -171,9 +178,8 @@ fn random_scripts_make_every_call() {
 fn all_scripts_of_a_length_are_numbered() {
     let (one, two) = (Bounded::new(1), Bounded::new(2));
     assert_eq!(two.count(), one.count() * one.count());
-    let all: BTreeSet<String> = (0..one.count())
-        .map(|number| one.script(number).iter().map(|op| format!("{op}\n")).collect())
-        .collect();
+    let all: BTreeSet<String> =
+        (0..one.count()).map(|number| one.script(number).iter().map(|op| format!("{op}\n")).collect()).collect();
     assert_eq!(all.len() as u64, one.count(), "no script comes twice");
     let (first, last) = (two.script(0), two.script(two.count() - 1));
     assert!(first.len() < last.len(), "the last one has two barriers");

@@ -3,7 +3,7 @@
 use esker_vfs::{LockCall, LockKind};
 
 use super::*;
-use crate::{Follow, LockOwner, LockRequest, Spot, Where, Whence};
+use crate::{Follow, LockOwner, LockRequest, Spot, Whence, Where};
 
 const WHOLE: LockRequest = LockRequest {
     call: LockCall::Try,

@@ -130,3 +130,15 @@ fn remove_all(process: &Process, path: &str) {
         }
     }
 }
+
+#[test]
+fn a_look_leaves_times_of_access_alone() {
+    let script = "open #0 foo creat 2755\nmkdir B 0755\ntimes foo 941858476 972999328\nopen #1 B/bar wronly,creat 0777\n\
+                  truncate foo 4097\ncopy #0 @65536 #1 65536\nread #0 0\nstat foo\n";
+    let script = Op::script(script).unwrap();
+    let mut actor = Actor::new(process());
+    let answers = at_once(play(&script, &mut actor));
+    assert!(answers.last().unwrap().contains("accessed=941858476"), "{answers:?}");
+    let tree = at_once(audit(&mut actor));
+    assert!(tree.last().unwrap().contains("accessed=941858476"), "{tree:#?}");
+}

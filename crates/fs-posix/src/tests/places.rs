@@ -1,7 +1,7 @@
 //! Working and root directories, paths from descriptors, and listings.
 
 use super::*;
-use crate::{Access, Follow, Where, Whence};
+use crate::{Access, Follow, Whence, Where};
 
 fn tree() -> Process {
     let process = process();
@@ -109,12 +109,4 @@ fn rights_decide_what_a_user_may() {
     assert_eq!(at_once(process.unlink("A/secret")), Err(Errno::EACCES));
     assert_eq!(at_once(process.chown("A", Some(1000), None, Follow::Links)), Err(Errno::EPERM));
     assert_eq!(open(&process, "A/new", OpenFlags::RDWR | OpenFlags::CREAT), Err(Errno::EACCES));
-}
-
-#[test]
-fn tmp_script() {
-    let script = crate::script::Op::script("open #0 foo creat 2755\nmkdir B 0755\ntimes foo 941858476 972999328\nopen #1 B/bar wronly,creat 0777\ntruncate foo 4097\nstat foo\ncopy #0 @65536 #1 65536\nstat foo\n").unwrap();
-    let mut actor = crate::script::Actor::new(process());
-    for (op, line) in script.iter().zip(at_once(crate::script::play(&script, &mut actor))) { println!("{op} -> {line}"); }
-    println!("{:#?}", at_once(crate::script::audit(&mut actor)));
 }

@@ -29,6 +29,8 @@ const CALLS: usize = 4000;
 const SOAK_CALLS: usize = 1_000_000;
 const CALLS_VARIABLE: &str = "ESKER_FILES_CALLS";
 const SEED_VARIABLE: &str = "ESKER_FILES_SEED";
+/// What `cargo xtask soak` tells.
+const SOAK_SEED_VARIABLE: &str = "ESKER_KILL_SEED";
 const SYSTEM_VARIABLE: &str = "ESKER_FILES_SYSTEM";
 /// What the child prints last.
 const NO_DIFFERENCE: &str = "no difference that is not in the list";
@@ -77,6 +79,7 @@ fn compare_in_a_process(system: System, calls: usize) {
         .args(["--exact", "differential::child", "--ignored", "--nocapture", "--test-threads=1"])
         .env(SYSTEM_VARIABLE, system.name())
         .env(CALLS_VARIABLE, number(CALLS_VARIABLE, calls).to_string())
+        .env(SEED_VARIABLE, number(SEED_VARIABLE, number(SOAK_SEED_VARIABLE, 1)).to_string())
         .output()
         .expect("unshare runs");
     let text = String::from_utf8_lossy(&run.stdout);
@@ -102,7 +105,8 @@ fn child() {
         if let Err(difference) = &played.verdict {
             let script = shortened(&bed, system, script);
             let lines: Vec<_> = script.iter().map(Op::to_string).collect();
-            let last = bed.in_a_tree(|| compare(system, &script)).verdict.expect_err("it was shortened while it differs");
+            let last =
+                bed.in_a_tree(|| compare(system, &script)).verdict.expect_err("it was shortened while it differs");
             panic!("{name}, seed {round}: {difference}\nshortened:\n{}\n{last}", lines.join("\n"));
         }
         (made, succeeded) = (made + played.calls, succeeded + played.succeeded);
@@ -135,14 +139,15 @@ fn compare(system: System, script: &[Op]) -> Played {
             continue;
         }
         let is_directory = match op {
-            Op::Seek(held, ..) => is_directory(&mut ours, *held),
+            Op::Seek(held, ..) | Op::Read(held, ..) => is_directory(&mut ours, *held),
             _ => false,
         };
-        match rules::explain(system, &Seen { op, is_directory, our: &our, their: &their }) {
+        let is_lost = at_once(ours.process().getcwd()).is_err();
+        match rules::explain(system, &Seen { op, is_directory, is_lost, our: &our, their: &their }) {
             Some(rule) => {
                 *played.explained.entry(rule.why).or_default() += 1;
                 match (rule.then, op) {
-                    (Then::Rewinds, Op::Seek(held, ..)) => {
+                    (Then::Rewinds, Op::Seek(held, ..) | Op::Read(held, ..)) => {
                         let rewind = Op::Seek(*held, Whence::Set, 0);
                         at_once(ours.call(&rewind));
                         at_once(theirs.call(&rewind));
@@ -212,20 +217,4 @@ fn shortened(bed: &Bed, system: System, mut script: Vec<Op>) -> Vec<Op> {
         step /= 2;
     }
     script
-}
-
-#[test]
-#[ignore = "tmp"]
-fn histogram() {
-    let mut counts = std::collections::BTreeMap::new();
-    for seed in 0..40 {
-        let mut a = actor();
-        for op in Random::new(seed).take(SCRIPT) {
-            let out = at_once(a.call(&op)).to_string();
-            let o = out.split(' ').next().unwrap().to_string();
-            let o = if o.starts_with('E') { o } else { "ok".into() };
-            *counts.entry((op.to_string().split(' ').next().unwrap().to_string(), o)).or_insert(0) += 1;
-        }
-    }
-    for (k, v) in counts { println!("H {} {} {}", k.0, k.1, v); }
 }

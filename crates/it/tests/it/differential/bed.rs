@@ -114,7 +114,6 @@ pub fn hard_links_are_protected() -> bool {
     use std::sync::OnceLock;
     // Read before the first change of the root directory hides it.
     static PROTECTED: OnceLock<bool> = OnceLock::new();
-    *PROTECTED.get_or_init(|| {
-        fs::read_to_string("/proc/sys/fs/protected_hardlinks").is_ok_and(|text| text.trim() == "1")
-    })
+    *PROTECTED
+        .get_or_init(|| fs::read_to_string("/proc/sys/fs/protected_hardlinks").is_ok_and(|text| text.trim() == "1"))
 }

@@ -68,9 +68,7 @@ impl Host {
                 self.held[usize::from(to.0)] = Some(io::dup(self.fd(*from)?)?);
                 Ok(Outcome::Done)
             }
-            Op::Close(held) => {
-                self.held[usize::from(held.0)].take().map(|_| Outcome::Done).ok_or(io::Errno::BADF)
-            }
+            Op::Close(held) => self.held[usize::from(held.0)].take().map(|_| Outcome::Done).ok_or(io::Errno::BADF),
             Op::Become(user) => done(become_user(*user)),
             Op::Umask(mask) => {
                 let old = rustix::process::umask(Mode::from_raw_mode(u32::from(*mask)));

@@ -1,7 +1,7 @@
 //! Differences that are known, each with its reason. Whatever else differs is a mistake.
 
-use esker_fs_posix::{OpenFlags, Whence};
 use esker_fs_posix::script::{Op, Room};
+use esker_fs_posix::{OpenFlags, Whence};
 
 use super::bed::System;
 
@@ -33,22 +33,35 @@ pub struct Seen<'a> {
     pub op: &'a Op,
     /// Whether it is about a held directory.
     pub is_directory: bool,
+    /// Whether the working directory was removed.
+    pub is_lost: bool,
     pub our: &'a str,
     pub their: &'a str,
 }
 
-const RULES: [Rule; 5] = [
+const RULES: [Rule; 6] = [
     Rule {
         why: "directory-positions: whether a directory has data, holes and an end is the file system's own business",
         then: Then::Rewinds,
         systems: &System::ALL,
-        is: |seen| matches!(seen.op, Op::Seek(..)) && seen.is_directory,
+        is: |seen| {
+            let moves = matches!(seen.op, Op::Seek(..));
+            // A read of a directory fails, but for another reason if its position is very far behind.
+            let reads = matches!(seen.op, Op::Read(..)) && seen.our == "EISDIR" && seen.their == "EINVAL";
+            seen.is_directory && (moves || reads)
+        },
     },
     Rule {
         why: "reserved-data: reserved ranges are data where the kernel's cache has pages of them, which a read leaves",
         then: Then::Rewinds,
         systems: &System::ALL,
         is: |seen| matches!(seen.op, Op::Seek(_, Whence::Data | Whence::Hole, _)),
+    },
+    Rule {
+        why: "removed-parent: the kernel's cache still knows the directory above a removed working directory",
+        then: Then::Ends,
+        systems: &System::ALL,
+        is: |seen| seen.is_lost && seen.our == "ENOENT",
     },
     Rule {
         why: "not-empty: XFS says that a directory which is not empty exists",
