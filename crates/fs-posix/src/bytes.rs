@@ -145,9 +145,7 @@ impl Process {
         let file = self.file(fd)?;
         file.writable()?;
         let _turn = file.turn().await;
-        let how = self.how(&file);
-        let written = self.0.world.0.files.write(self.call(), file.ino(), here(&file), data, how).await?;
-        self.strip(&file).await?;
+        let written = self.write_buf_at(&file, here(&file), data).await?;
         Ok(moved(&file, written))
     }
 
@@ -160,21 +158,23 @@ impl Process {
         let file = self.file(fd)?;
         file.writable()?;
         let at = if file.flags().contains(OpenFlags::APPEND) { At::End } else { At::Offset(at) };
-        let how = self.how(&file);
-        let written = self.0.world.0.files.write(self.call(), file.ino(), at, data, how).await?;
-        self.strip(&file).await?;
-        Ok(written.bytes as usize)
+        self.write_buf_at(&file, at, data).await.map(|written| written.bytes as usize)
     }
 
     async fn write_at(&self, file: &File, at: At, data: &[u8]) -> Result<Written, Errno> {
         let (files, how) = (&self.0.world.0.files, self.how(file));
-        let written = match files.write_now(self.call(), file.ino(), at, data, how) {
-            Some(written) => written?,
-            None => {
-                let data = Buf::from_bytes(&self.0.world.0.pool, data);
-                files.write(self.call(), file.ino(), at, data, how).await?
-            }
-        };
+        match files.write_now(self.call(), file.ino(), at, data, how) {
+            Some(written) => self.behind_write(file, written?).await,
+            None => self.write_buf_at(file, at, Buf::from_bytes(&self.0.world.0.pool, data)).await,
+        }
+    }
+
+    async fn write_buf_at(&self, file: &File, at: At, data: Buf) -> Result<Written, Errno> {
+        let written = self.0.world.0.files.write(self.call(), file.ino(), at, data, self.how(file)).await?;
+        self.behind_write(file, written).await
+    }
+
+    async fn behind_write(&self, file: &File, written: Written) -> Result<Written, Errno> {
         if written.bytes > 0 {
             self.strip(file).await?;
         }
