@@ -1,6 +1,6 @@
 //! Differences that are known, each with its reason. Whatever else differs is a mistake.
 
-use esker_fs_posix::script::{Op, Room};
+use esker_fs_posix::script::{Op, Room, XattrOp};
 use esker_fs_posix::{OpenFlags, Whence};
 
 use super::bed::System;
@@ -39,7 +39,7 @@ pub struct Seen<'a> {
     pub their: &'a str,
 }
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
     Rule {
         why: "directory-positions: whether a directory has data, holes and an end is the file system's own business",
         then: Then::Rewinds,
@@ -64,20 +64,27 @@ const RULES: [Rule; 6] = [
         is: |seen| seen.is_lost && seen.our == "ENOENT",
     },
     Rule {
+        why: "trusted-names: btrfs lists names of the superuser to every user",
+        then: Then::GoesOn,
+        systems: &[System::Btrfs],
+        is: |seen| matches!(seen.op, Op::Xattr(_, XattrOp::List, _)) && shows_trusted(seen.our, seen.their),
+    },
+    Rule {
         why: "not-empty: XFS says that a directory which is not empty exists",
         then: Then::GoesOn,
         systems: &[System::Xfs],
         is: |seen| matches!(seen.op, Op::Rename(..)) && seen.our == "ENOTEMPTY" && seen.their == "EEXIST",
     },
     Rule {
-        why: "directory-links, punch-behind-end: btrfs does not count subdirectories as names of their directory, and \
-              changes nothing if a hole lies behind the end",
+        why: "btrfs-facts: btrfs does not count subdirectories as names of their directory, and does not read what it \
+              copies by sharing",
         then: Then::GoesOn,
         systems: &[System::Btrfs],
         is: |seen| is_one_tree(System::Btrfs, seen.our, seen.their),
     },
     Rule {
-        why: "exchanged-directories: XFS says that a directory changes if an exchange moves it elsewhere",
+        why: "xfs-facts: XFS says that a directory changes if an exchange moves it elsewhere, and does not read what it \
+              copies by sharing",
         then: Then::GoesOn,
         systems: &[System::Xfs],
         is: |seen| is_one_tree(System::Xfs, seen.our, seen.their),
@@ -89,23 +96,56 @@ pub fn explain(system: System, seen: &Seen<'_>) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.systems.contains(&system) && (rule.is)(seen))
 }
 
-/// Whether two lines of facts, or of an audit, tell the same but for a difference that is known.
+/// Facts that may differ: the kind of the inode, the fact, and the side that then tells a time of the clock.
+enum Clock {
+    Ours,
+    Theirs,
+    Neither,
+}
+
+const BTRFS_FACTS: [(&str, &str, Clock); 2] =
+    [("dir ", " links=", Clock::Neither), ("file ", " accessed=", Clock::Ours)];
+const XFS_FACTS: [(&str, &str, Clock); 2] =
+    [("dir ", " modified=", Clock::Theirs), ("file ", " accessed=", Clock::Ours)];
+
+/// Whether two lines of facts, or of an audit, tell the same but for differences that are known.
 pub fn is_one_tree(system: System, our: &str, their: &str) -> bool {
-    let (kind, word) = match system {
-        System::Btrfs if our.contains("dir ") => ("dir ", " links="),
-        System::Btrfs if our.contains(" modified=clock") => ("file ", " modified="),
-        System::Xfs if their.contains(" modified=clock") => ("dir ", " modified="),
-        System::Btrfs | System::Xfs | System::Ext4 | System::Tmpfs => return false,
+    let facts = match system {
+        System::Btrfs => &BTRFS_FACTS[..],
+        System::Xfs => &XFS_FACTS,
+        System::Ext4 | System::Tmpfs => return false,
     };
-    without(our, kind, word).is_some_and(|our| Some(our) == without(their, kind, word))
+    let (mut our, mut their) = (our.to_string(), their.to_string());
+    for (kind, fact, clock) in facts {
+        let told = |line: &str| line.contains(&format!("{fact}clock"));
+        let applies = match clock {
+            Clock::Ours => told(&our),
+            Clock::Theirs => told(&their),
+            Clock::Neither => true,
+        };
+        if applies {
+            (our, their) = (without(&our, kind, fact), without(&their, kind, fact));
+        }
+    }
+    our == their
 }
 
 /// Facts of an inode of this kind without one of them.
-fn without(text: &str, kind: &str, word: &str) -> Option<String> {
-    let (before, facts) = text.split_once(kind)?;
-    let (left, rest) = facts.split_once(word)?;
-    let behind = rest.split_once([' ', ';']).map_or("", |(_, behind)| behind);
-    Some(format!("{before}{left} {behind}"))
+fn without(line: &str, kind: &str, fact: &str) -> String {
+    let parts = || {
+        let (before, facts) = line.split_once(kind)?;
+        let (left, rest) = facts.split_once(fact)?;
+        let end = rest.find([' ', ';']).unwrap_or(rest.len());
+        Some(format!("{before}{kind}{left}{}", &rest[end..]))
+    };
+    parts().unwrap_or_else(|| line.to_string())
+}
+
+/// Whether a list of names is the other with names of the superuser.
+fn shows_trusted(our: &str, their: &str) -> bool {
+    let names = |text: &str| -> Vec<String> { text.split(' ').skip(2).map(str::to_string).collect() };
+    let shown: Vec<_> = names(their).into_iter().filter(|name| !name.starts_with("trusted.")).collect();
+    their.contains(" names") && shown == names(our)
 }
 
 /// Whether a call is made on this file system at all. What one of both lacks would make the trees differ.
@@ -115,6 +155,8 @@ pub fn is_played(system: System, op: &Op) -> bool {
         Op::Clone(..) => matches!(system, System::Xfs | System::Btrfs),
         // tmpfs has no FALLOC_FL_ZERO_RANGE.
         Op::Allocate(_, Room::Zero | Room::ZeroKeep, ..) => system != System::Tmpfs,
+        // btrfs changes no times and no mode if a hole is made behind the end.
+        Op::Allocate(_, Room::Punch, ..) => system != System::Btrfs,
         // Reads of the trait do not carry that they leave times of access alone.
         Op::Open(_, _, flags, _) => !flags.contains(OpenFlags::NOATIME),
         // A read of no bytes is an access to tmpfs alone.
