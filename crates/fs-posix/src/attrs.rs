@@ -151,8 +151,8 @@ impl Process {
 const XATTR_NAME_MAX: usize = 255;
 const XATTR_VALUE_MAX: usize = 65_536;
 
-/// Extended attributes. With [`Follow::Nothing`] the calls are those with `l` before their name, with [`Where::Fd`] those
-/// with `f`.
+/// Extended attributes. With [`Follow::Nothing`] the calls are those with `l` before their name, with [`Where::Fd`]
+/// those with `f`.
 impl Process {
     /// `getxattr`.
     ///

@@ -303,8 +303,8 @@ impl Process {
         self.strip(&file).await
     }
 
-    /// Takes from a file whose bytes were changed what the change itself leaves: all of it where the call does not take
-    /// set-user-ID and its like, and else the set-group-ID of a group that may not execute it and that the caller is not in.
+    /// Takes privileges from a file whose bytes were changed, as far as the change itself has not. A write leaves the
+    /// set-group-ID of a group that may not execute the file; a caller outside that group takes it too.
     async fn strip(&self, file: &File) -> Result<(), Errno> {
         if !self.kills_privileges() {
             return Ok(());

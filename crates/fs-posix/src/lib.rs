@@ -1,10 +1,11 @@
 //! Processes on any file system of ours: descriptors, paths, permissions and locks as POSIX and Linux have them, and
 //! scripts of calls.
 //!
-//! Invariant: keeps nothing that must survive its processes, and decides no order of writes.
+//! Invariant: keeps nothing that must survive its processes; decides no order of writes.
 //!
-//! A [`World`] is a file system with a clock and locks. A [`Process`] makes calls on it, each an `async` function that is
-//! ready at once if the file system is. Which of two errors wins is what Linux says, and ext4 where file systems differ.
+//! A [`World`] is a file system with a clock and locks. A [`Process`] makes calls on it, each an `async` function
+//! that is ready at once if the file system is. Which of two errors wins is what Linux says, and ext4 where file
+//! systems differ.
 //!
 //! Reading order: [`world`], [`process`], [`paths`] (what calls are about), [`file`] (open descriptions), [`open`],
 //! [`names`], [`bytes`], [`attrs`], [`lock_calls`] over `locks`, [`script`] (calls as text).

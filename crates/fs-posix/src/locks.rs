@@ -51,8 +51,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Locks {
-    /// Takes, tests or ends a lock of bytes. A test answers the lock that is in the way. With `circles`, a wait that could
-    /// never end fails.
+    /// Takes, tests or ends a lock of bytes. A test answers the lock that is in the way. With `circles`, a wait that
+    /// could never end fails.
     ///
     /// # Errors
     /// `EAGAIN` for a lock that another owner holds; `EDEADLK`.
@@ -95,20 +95,24 @@ impl Locks {
         if kind == LockKind::Unlock {
             return Ok(());
         }
-        loop {
-            let mut files = self.files.borrow_mut();
-            let held = files.entry(ino).or_default();
-            let free = held.whole.iter().all(|(_, other)| is_shared(kind, *other));
-            if free {
-                held.whole.push((id, kind));
-                return Ok(());
-            }
-            drop(files);
+        while !self.takes_whole(ino, id, kind) {
             if call != LockCall::Wait {
                 return Err(Errno::EAGAIN);
             }
             self.changed.wait().await;
         }
+        Ok(())
+    }
+
+    /// Whether no other lock of the whole file is in the way: then this one is taken.
+    fn takes_whole(&self, ino: Ino, id: u64, kind: LockKind) -> bool {
+        let mut files = self.files.borrow_mut();
+        let held = files.entry(ino).or_default();
+        let is_free = held.whole.iter().all(|(_, other)| is_shared(kind, *other));
+        if is_free {
+            held.whole.push((id, kind));
+        }
+        is_free
     }
 
     /// Ends all locks of bytes that an owner holds on an inode.

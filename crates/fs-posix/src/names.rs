@@ -81,9 +81,9 @@ impl Process {
     /// `link`. [`Follow::Links`] is `AT_SYMLINK_FOLLOW`, [`Where::Itself`] as the old place `AT_EMPTY_PATH`.
     ///
     /// # Errors
-    /// As [`Process::mkdir`]; `EPERM` for a directory, for what may not be changed, and for another's file
-    /// ([`Settings::hard_links_protected`](crate::Settings::hard_links_protected)); `ENOENT` for what has no name any
-    /// more, but for a file of `O_TMPFILE` without `O_EXCL`, and for a descriptor that was opened with other rights.
+    /// As [`Process::mkdir`]. `EPERM` for a directory, for what may not be changed, and for another's file
+    /// ([`Settings::hard_links_protected`](crate::Settings::hard_links_protected)). `ENOENT` for a descriptor that was
+    /// opened with other rights, and for what has no name any more. A file of `O_TMPFILE` without `O_EXCL` gets one.
     pub async fn link(
         &self,
         old: impl Into<Where<'_>>,
@@ -178,8 +178,8 @@ impl Process {
     ///
     /// # Errors
     /// As [`Process::unlink`] for the old name, and for what has the new one; `EEXIST`, `ENOTDIR`, `EISDIR`,
-    /// `ENOTEMPTY`; `EINVAL` if a directory would move into itself or an exchange is not there; `EBUSY` for ".", "..", and
-    /// the root; `EMLINK`, `ENOSPC`.
+    /// `ENOTEMPTY`; `EINVAL` if a directory would move into itself or an exchange is not there; `EBUSY` for ".",
+    /// "..", and the root; `EMLINK`, `ENOSPC`.
     pub async fn rename(&self, from: impl Into<Where<'_>>, to: impl Into<Where<'_>>, how: Rename) -> Result<(), Errno> {
         let from = self.parent(from.into()).await?;
         let to = self.parent(to.into()).await?;
@@ -302,8 +302,8 @@ impl Process {
         self.0.world.0.files.target(self.call(), reached.node.ino()).await
     }
 
-    /// `getdents64`: the next entries of a directory, as many as fit into a buffer of `room` bytes; none at the end. The
-    /// offset of the descriptor is the position.
+    /// `getdents64`: the next entries of a directory, as many as fit into a buffer of `room` bytes; none at the end.
+    /// The offset of the descriptor is the position.
     ///
     /// # Errors
     /// `EBADF`, `ENOTDIR`; `ENOENT` for a directory that was removed; `EINVAL` if not one entry fits.

@@ -32,8 +32,8 @@ impl Process {
     /// they lead to is the kernel's.
     ///
     /// # Errors
-    /// Those of a walk; `EMFILE`, `EINVAL` for flags that contradict, `EEXIST`, `EISDIR`, `ENOTDIR`, `ELOOP` for a symbolic
-    /// link that is not followed, `EACCES`, `EPERM`, `ENOSPC`, `EMLINK`.
+    /// Those of a walk; `EMFILE`, `EINVAL` for flags that contradict, `EEXIST`, `EISDIR`, `ENOTDIR`, `ELOOP` for a
+    /// symbolic link that is not followed, `EACCES`, `EPERM`, `ENOSPC`, `EMLINK`.
     pub async fn open(&self, at: impl Into<Where<'_>>, flags: OpenFlags, mode: u16) -> Result<Fd, Errno> {
         let flags = checked(flags)?;
         self.0.table.borrow().free(Fd(0))?;
@@ -48,18 +48,18 @@ impl Process {
     }
 
     async fn find(&self, at: Where<'_>, flags: OpenFlags, mode: u16) -> Result<Opened, Errno> {
+        let follow = if flags.contains(OpenFlags::NOFOLLOW) { Follow::Nothing } else { Follow::Links };
         if flags.contains(OpenFlags::TMPFILE) {
-            return self.unnamed(at, mode).await;
+            return self.unnamed(at, follow, mode).await;
         }
         if flags.contains(OpenFlags::CREAT) {
             return self.find_or_make(at, flags, mode).await;
         }
-        let follow = if flags.contains(OpenFlags::NOFOLLOW) { Follow::Nothing } else { Follow::Links };
         self.reach(at, follow).await.map(Opened::found)
     }
 
-    async fn unnamed(&self, at: Where<'_>, mode: u16) -> Result<Opened, Errno> {
-        let dir = self.reach(at, Follow::Links).await?;
+    async fn unnamed(&self, at: Where<'_>, follow: Follow, mode: u16) -> Result<Opened, Errno> {
+        let dir = self.reach(at, follow).await?;
         if dir.attr.kind != FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
@@ -142,7 +142,8 @@ impl Process {
     /// Whether status flags may be set on an open file, as `F_SETFL` does.
     ///
     /// # Errors
-    /// `EPERM` for `NOATIME` of what the caller does not own, and if `APPEND` of a file that is only appended to changes.
+    /// `EPERM` for `NOATIME` of what the caller does not own, and if `APPEND` of a file that is only appended to
+    /// changes.
     pub(crate) fn may_set_status(&self, attr: &Attr, old: OpenFlags, new: OpenFlags) -> Result<(), Errno> {
         let changed = old ^ new;
         if changed.contains(OpenFlags::APPEND) && attr.flags.has(FileFlags::APPEND) {

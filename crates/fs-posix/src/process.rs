@@ -56,8 +56,8 @@ impl Process {
         }))
     }
 
-    /// A child with the same rights, places and descriptors. Both share the open descriptions; locks of the process stay
-    /// with the parent.
+    /// A child with the same rights, places and descriptors. Both share the open descriptions; locks of the process
+    /// stay with the parent.
     pub fn fork(&self) -> Process {
         let Inner { world, pid: _, cred, umask, cwd, root, table } = &*self.0;
         Process(Rc::new(Inner {
@@ -298,7 +298,8 @@ impl Process {
         Ok(reached.node.shared())
     }
 
-    /// `getcwd`: the path of the working directory. It reads the directories above, so their times of access may change.
+    /// `getcwd`: the path of the working directory. It reads the directories above, so their times of access may
+    /// change.
     ///
     /// # Errors
     /// `ENOENT` if it was removed, or lies outside the root directory.

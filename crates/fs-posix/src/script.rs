@@ -10,8 +10,8 @@
 //! rename A/foo bar exchange
 //! ```
 //!
-//! A path is a word; bytes that would break one are written `\x20`, and the empty path `""`. `#0` is a file that an earlier
-//! `open` left in that place. Times are seconds since 1970.
+//! A path is a word; bytes that would break one are written `\x20`, and the empty path `""`. `#0` is a file that an
+//! earlier `open` left in that place. Times are seconds since 1970.
 
 mod generate;
 mod outcome;
@@ -136,7 +136,7 @@ pub enum XattrOp {
 
 /// A call: 26 on files, and three on the process that makes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Op {
+pub enum ScriptOp {
     /// Opens a path and holds it; what was held there is closed first.
     Open(Held, Word, OpenFlags, u16),
     /// Closes a held file.
@@ -301,51 +301,55 @@ fn access(access: Access) -> String {
     Some(letters.collect::<String>()).filter(|letters| !letters.is_empty()).unwrap_or_else(|| "-".into())
 }
 
-impl fmt::Display for Op {
+impl fmt::Display for ScriptOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Op::Open(held, path, how, mode) => write!(f, "open {held} {path} {} {mode:04o}", flags(*how)),
-            Op::Close(held) => write!(f, "close {held}"),
-            Op::Dup(from, to) => write!(f, "dup {from} {to}"),
-            Op::Read(held, len, at) => write!(f, "read {held} {len}{}", At(*at)),
-            Op::Write(held, len, seed, at) => write!(f, "write {held} {len} x{seed}{}", At(*at)),
-            Op::Seek(held, whence, by) => write!(f, "seek {held} {} {by}", text_of(&WHENCES, whence)),
-            Op::Truncate(object, size) => write!(f, "truncate {object} {size}"),
-            Op::Allocate(held, room, at, len) => write!(f, "allocate {held} {} {at} {len}", text_of(&ROOMS, room)),
-            Op::Copy(from, to, len) => write!(f, "copy {}{} {}{} {len}", from.0, At(from.1), to.0, At(to.1)),
-            Op::Clone(from, to) => write!(f, "clone {from} {to}"),
-            Op::Sync(Durable::Data(held)) => write!(f, "sync data {held}"),
-            Op::Sync(Durable::File(held)) => write!(f, "sync file {held}"),
-            Op::Sync(Durable::All) => write!(f, "sync all"),
-            Op::Mkdir(path, mode) => write!(f, "mkdir {path} {mode:04o}"),
-            Op::Mknod(path, kind, mode, device) => {
+            ScriptOp::Open(held, path, how, mode) => write!(f, "open {held} {path} {} {mode:04o}", flags(*how)),
+            ScriptOp::Close(held) => write!(f, "close {held}"),
+            ScriptOp::Dup(from, to) => write!(f, "dup {from} {to}"),
+            ScriptOp::Read(held, len, at) => write!(f, "read {held} {len}{}", At(*at)),
+            ScriptOp::Write(held, len, seed, at) => write!(f, "write {held} {len} x{seed}{}", At(*at)),
+            ScriptOp::Seek(held, whence, by) => write!(f, "seek {held} {} {by}", text_of(&WHENCES, whence)),
+            ScriptOp::Truncate(object, size) => write!(f, "truncate {object} {size}"),
+            ScriptOp::Allocate(held, room, at, len) => {
+                write!(f, "allocate {held} {} {at} {len}", text_of(&ROOMS, room))
+            }
+            ScriptOp::Copy(from, to, len) => write!(f, "copy {}{} {}{} {len}", from.0, At(from.1), to.0, At(to.1)),
+            ScriptOp::Clone(from, to) => write!(f, "clone {from} {to}"),
+            ScriptOp::Sync(Durable::Data(held)) => write!(f, "sync data {held}"),
+            ScriptOp::Sync(Durable::File(held)) => write!(f, "sync file {held}"),
+            ScriptOp::Sync(Durable::All) => write!(f, "sync all"),
+            ScriptOp::Mkdir(path, mode) => write!(f, "mkdir {path} {mode:04o}"),
+            ScriptOp::Mknod(path, kind, mode, device) => {
                 write!(f, "mknod {path} {} {mode:04o} {device}", text_of(&KINDS, kind))
             }
-            Op::Link(old, new, how) => write!(f, "link {old} {new}{}", follow(*how)),
-            Op::Symlink(target, path) => write!(f, "symlink {target} {path}"),
-            Op::Readlink(path) => write!(f, "readlink {path}"),
-            Op::Unlink(path) => write!(f, "unlink {path}"),
-            Op::Rmdir(path) => write!(f, "rmdir {path}"),
-            Op::Rename(from, to, how) => write!(f, "rename {from} {to} {}", text_of(&RENAMES, how)),
-            Op::Stat(object, how) => write!(f, "stat {object}{}", follow(*how)),
-            Op::Access(path, wanted) => write!(f, "access {path} {}", access(*wanted)),
-            Op::Chmod(object, mode) => write!(f, "chmod {object} {mode:04o}"),
-            Op::Chown(object, uid, gid, how) => {
+            ScriptOp::Link(old, new, how) => write!(f, "link {old} {new}{}", follow(*how)),
+            ScriptOp::Symlink(target, path) => write!(f, "symlink {target} {path}"),
+            ScriptOp::Readlink(path) => write!(f, "readlink {path}"),
+            ScriptOp::Unlink(path) => write!(f, "unlink {path}"),
+            ScriptOp::Rmdir(path) => write!(f, "rmdir {path}"),
+            ScriptOp::Rename(from, to, how) => write!(f, "rename {from} {to} {}", text_of(&RENAMES, how)),
+            ScriptOp::Stat(object, how) => write!(f, "stat {object}{}", follow(*how)),
+            ScriptOp::Access(path, wanted) => write!(f, "access {path} {}", access(*wanted)),
+            ScriptOp::Chmod(object, mode) => write!(f, "chmod {object} {mode:04o}"),
+            ScriptOp::Chown(object, uid, gid, how) => {
                 write!(f, "chown {object} {} {}{}", Owner(*uid), Owner(*gid), follow(*how))
             }
-            Op::Times(object, accessed, modified, how) => {
+            ScriptOp::Times(object, accessed, modified, how) => {
                 write!(f, "times {object} {} {}{}", time(*accessed), time(*modified), follow(*how))
             }
-            Op::Xattr(object, XattrOp::Get(name), how) => write!(f, "getxattr {object} {name}{}", follow(*how)),
-            Op::Xattr(object, XattrOp::List, how) => write!(f, "listxattr {object}{}", follow(*how)),
-            Op::Xattr(object, XattrOp::Set(name, len, seed, set), how) => {
+            ScriptOp::Xattr(object, XattrOp::Get(name), how) => write!(f, "getxattr {object} {name}{}", follow(*how)),
+            ScriptOp::Xattr(object, XattrOp::List, how) => write!(f, "listxattr {object}{}", follow(*how)),
+            ScriptOp::Xattr(object, XattrOp::Set(name, len, seed, set), how) => {
                 write!(f, "setxattr {object} {name} {len} x{seed} {}{}", text_of(&XATTR_SETS, set), follow(*how))
             }
-            Op::Xattr(object, XattrOp::Remove(name), how) => write!(f, "removexattr {object} {name}{}", follow(*how)),
-            Op::List(object) => write!(f, "list {object}"),
-            Op::Chdir(object) => write!(f, "chdir {object}"),
-            Op::Umask(mask) => write!(f, "umask {mask:04o}"),
-            Op::Become(user) => write!(f, "become {user}"),
+            ScriptOp::Xattr(object, XattrOp::Remove(name), how) => {
+                write!(f, "removexattr {object} {name}{}", follow(*how))
+            }
+            ScriptOp::List(object) => write!(f, "list {object}"),
+            ScriptOp::Chdir(object) => write!(f, "chdir {object}"),
+            ScriptOp::Umask(mask) => write!(f, "umask {mask:04o}"),
+            ScriptOp::Become(user) => write!(f, "become {user}"),
         }
     }
 }

@@ -4,7 +4,7 @@ use esker_base::Stream;
 use esker_vfs::{FileType, Rename, Stamp, XattrSet};
 
 use super::parse::SECOND;
-use super::{Durable, Held, Object, Op, ROOMS, Room, WHENCES, Word, XATTR_SETS, XattrOp};
+use super::{Durable, Held, Object, ROOMS, Room, ScriptOp, WHENCES, Word, XATTR_SETS, XattrOp};
 use crate::attrs::SetTime;
 use crate::bytes::Whence;
 use crate::flags::{Access, OpenFlags};
@@ -42,13 +42,13 @@ impl Random {
 }
 
 impl Iterator for Random {
-    type Item = Op;
+    type Item = ScriptOp;
 
-    fn next(&mut self) -> Option<Op> {
+    fn next(&mut self) -> Option<ScriptOp> {
         // Users without privileges see little: they do not stay long.
         if self.1 != 0 && self.0.chance(0.08) {
             self.1 = 0;
-            return Some(Op::Become(0));
+            return Some(ScriptOp::Become(0));
         }
         Some(match self.0.below(100) {
             0..40 => self.on_bytes(),
@@ -59,43 +59,43 @@ impl Iterator for Random {
 }
 
 impl Random {
-    fn on_bytes(&mut self) -> Op {
+    fn on_bytes(&mut self) -> ScriptOp {
         match self.0.below(40) {
             0..14 => {
                 let flags = self.flags();
                 let names = if flags.contains(OpenFlags::DIRECTORY) { &DIRECTORIES[..] } else { &FILES };
-                Op::Open(self.held(), self.near(names), flags, self.mode())
+                ScriptOp::Open(self.held(), self.near(names), flags, self.mode())
             }
-            14 => Op::Close(self.held()),
-            15 => Op::Dup(self.held(), self.held()),
-            16..19 => Op::Read(self.held(), self.size(), self.at()),
-            19..24 => Op::Write(self.held(), self.size(), self.0.below(1 << 16), self.at()),
+            14 => ScriptOp::Close(self.held()),
+            15 => ScriptOp::Dup(self.held(), self.held()),
+            16..19 => ScriptOp::Read(self.held(), self.size(), self.at()),
+            19..24 => ScriptOp::Write(self.held(), self.size(), self.0.below(1 << 16), self.at()),
             24..28 => self.seek(),
-            28..31 => Op::Truncate(self.object(), i64::from(self.size()) - i64::from(self.0.chance(0.05))),
+            28..31 => ScriptOp::Truncate(self.object(), i64::from(self.size()) - i64::from(self.0.chance(0.05))),
             31..34 => {
                 let (room, _) = self.one_of(&ROOMS);
-                Op::Allocate(self.held(), room, i64::from(self.size()), i64::from(self.size()))
+                ScriptOp::Allocate(self.held(), room, i64::from(self.size()), i64::from(self.size()))
             }
-            34..37 => Op::Copy((self.held(), self.at()), (self.held(), self.at()), u64::from(self.size())),
-            37 => Op::Clone(self.held(), self.held()),
-            38 if self.0.chance(0.5) => Op::Sync(Durable::Data(self.held())),
-            38 => Op::Sync(Durable::File(self.held())),
-            _ if self.0.chance(0.05) => Op::Sync(Durable::All),
-            _ => Op::List(self.object()),
+            34..37 => ScriptOp::Copy((self.held(), self.at()), (self.held(), self.at()), u64::from(self.size())),
+            37 => ScriptOp::Clone(self.held(), self.held()),
+            38 if self.0.chance(0.5) => ScriptOp::Sync(Durable::Data(self.held())),
+            38 => ScriptOp::Sync(Durable::File(self.held())),
+            _ if self.0.chance(0.05) => ScriptOp::Sync(Durable::All),
+            _ => ScriptOp::List(self.object()),
         }
     }
 
-    fn seek(&mut self) -> Op {
+    fn seek(&mut self) -> ScriptOp {
         let (whence, _) = self.one_of(&WHENCES);
         let by = i64::from(self.size());
         let back = matches!(whence, Whence::Set | Whence::Current | Whence::End) && self.0.chance(0.2);
-        Op::Seek(self.held(), whence, if back { -by } else { by })
+        ScriptOp::Seek(self.held(), whence, if back { -by } else { by })
     }
 
-    fn on_names(&mut self) -> Op {
+    fn on_names(&mut self) -> ScriptOp {
         match self.0.below(40) {
-            0..3 => Op::Mkdir(self.near(&DIRECTORIES), 0o755),
-            3..6 => Op::Mkdir(self.near(&DIRECTORIES), self.mode()),
+            0..3 => ScriptOp::Mkdir(self.near(&DIRECTORIES), 0o755),
+            3..6 => ScriptOp::Mkdir(self.near(&DIRECTORIES), self.mode()),
             6..8 => {
                 let (kind, device) = self.one_of(&[
                     (FileType::File, 0),
@@ -105,36 +105,36 @@ impl Random {
                     (FileType::BlockDevice, 1000),
                     (FileType::Directory, 0),
                 ]);
-                Op::Mknod(self.near(&FILES), kind, self.mode(), device)
+                ScriptOp::Mknod(self.near(&FILES), kind, self.mode(), device)
             }
-            8..13 => Op::Link(self.object(), self.near(&FILES), self.follow()),
-            13..16 => Op::Symlink(self.one_of(&TARGETS).into(), self.near(&LINKS)),
-            16..18 => Op::Readlink(self.near(&LINKS)),
-            18..22 => Op::Unlink(self.near(&FILES)),
-            22 => Op::Unlink(self.near(&LINKS)),
-            23..26 => Op::Rmdir(self.near(&DIRECTORIES)),
+            8..13 => ScriptOp::Link(self.object(), self.near(&FILES), self.follow()),
+            13..16 => ScriptOp::Symlink(self.one_of(&TARGETS).into(), self.near(&LINKS)),
+            16..18 => ScriptOp::Readlink(self.near(&LINKS)),
+            18..22 => ScriptOp::Unlink(self.near(&FILES)),
+            22 => ScriptOp::Unlink(self.near(&LINKS)),
+            23..26 => ScriptOp::Rmdir(self.near(&DIRECTORIES)),
             26..34 => {
                 let how = self.one_of(&[Rename::Replace, Rename::Replace, Rename::NoReplace, Rename::Exchange]);
                 let names = self.one_of(&[&FILES[..], &FILES, &DIRECTORIES]);
-                Op::Rename(self.near(names), self.near(names), how)
+                ScriptOp::Rename(self.near(names), self.near(names), how)
             }
-            34..37 => Op::List(Object::Path(self.near(&DIRECTORIES))),
+            34..37 => ScriptOp::List(Object::Path(self.near(&DIRECTORIES))),
             // Relative paths find most where they were made.
-            _ if self.0.chance(0.7) => Op::Chdir(Object::Path("/".into())),
-            _ => Op::Chdir(Object::Path(self.near(&DIRECTORIES))),
+            _ if self.0.chance(0.7) => ScriptOp::Chdir(Object::Path("/".into())),
+            _ => ScriptOp::Chdir(Object::Path(self.near(&DIRECTORIES))),
         }
     }
 
-    fn on_attributes(&mut self) -> Op {
+    fn on_attributes(&mut self) -> ScriptOp {
         match self.0.below(30) {
-            0..8 => Op::Stat(self.object(), self.follow()),
-            8..10 => Op::Access(self.path(), Access::from_bits_truncate(self.0.below(8) as u16)),
-            10..14 => Op::Chmod(self.object(), self.mode()),
+            0..8 => ScriptOp::Stat(self.object(), self.follow()),
+            8..10 => ScriptOp::Access(self.path(), Access::from_bits_truncate(self.0.below(8) as u16)),
+            10..14 => ScriptOp::Chmod(self.object(), self.mode()),
             14..18 => {
                 let (uid, gid) = (self.owner(), self.owner());
-                Op::Chown(self.object(), uid, gid, self.follow())
+                ScriptOp::Chown(self.object(), uid, gid, self.follow())
             }
-            18..21 => Op::Times(self.object(), self.time(), self.time(), self.follow()),
+            18..21 => ScriptOp::Times(self.object(), self.time(), self.time(), self.follow()),
             21..26 => {
                 let name = Word::from(self.one_of(&XATTRS));
                 let op = match self.0.below(8) {
@@ -146,12 +146,12 @@ impl Random {
                     6 => XattrOp::List,
                     _ => XattrOp::Remove(name),
                 };
-                Op::Xattr(self.object(), op, self.follow())
+                ScriptOp::Xattr(self.object(), op, self.follow())
             }
-            26 => Op::Umask(self.one_of(&[0o022, 0o000, 0o077, 0o002])),
+            26 => ScriptOp::Umask(self.one_of(&[0o022, 0o000, 0o077, 0o002])),
             _ => {
                 self.1 = self.one_of(&USERS);
-                Op::Become(self.1)
+                ScriptOp::Become(self.1)
             }
         }
     }
@@ -230,8 +230,8 @@ impl Random {
             flags.set(flag, flags.contains(flag) || self.0.chance(chance));
         }
         match self.0.below(100) {
-            0..6 => flags - OpenFlags::CREAT | OpenFlags::TMPFILE,
-            6..16 => flags - OpenFlags::CREAT - OpenFlags::ACCESS - OpenFlags::TRUNC | OpenFlags::DIRECTORY,
+            0..6 => (flags - OpenFlags::CREAT) | OpenFlags::TMPFILE,
+            6..16 => (flags - OpenFlags::CREAT - OpenFlags::ACCESS - OpenFlags::TRUNC) | OpenFlags::DIRECTORY,
             16..18 => flags | OpenFlags::DIRECTORY,
             _ => flags,
         }
@@ -241,7 +241,7 @@ impl Random {
 /// All scripts of a number of steps. A step is a change and what is made durable after it, as CrashMonkey (Mohan and
 /// others, OSDI 2018) bounds them: few names, one call, one barrier.
 pub struct Bounded {
-    steps: Vec<Vec<Op>>,
+    steps: Vec<Vec<ScriptOp>>,
     length: u32,
 }
 
@@ -255,7 +255,7 @@ impl Bounded {
     /// All scripts of `length` steps.
     pub fn new(length: u32) -> Bounded {
         let changes = Bounded::changes();
-        let with = |change: &Vec<Op>, barrier: Option<Vec<Op>>| {
+        let with = |change: &Vec<ScriptOp>, barrier: Option<Vec<ScriptOp>>| {
             change.iter().cloned().chain(barrier.into_iter().flatten()).collect::<Vec<_>>()
         };
         let steps = changes
@@ -270,8 +270,8 @@ impl Bounded {
     }
 
     /// The script of a number below the count.
-    pub fn script(&self, number: u64) -> Vec<Op> {
-        let mut script = Op::script(BEFORE).expect("a constant of calls");
+    pub fn script(&self, number: u64) -> Vec<ScriptOp> {
+        let mut script = ScriptOp::script(BEFORE).expect("a constant of calls");
         let mut rest = number;
         for _ in 0..self.length {
             let count = self.steps.len() as u64;
@@ -282,31 +282,31 @@ impl Bounded {
     }
 
     /// Nothing, or the bytes, the file, its directory or everything.
-    fn barriers(at: &str) -> [Option<Vec<Op>>; 5] {
+    fn barriers(at: &str) -> [Option<Vec<ScriptOp>>; 5] {
         let dir = at.rsplit_once('/').map_or(".", |(dir, _)| dir);
         let held = Held(1);
         let of = |path: &str, flags, durable| {
-            Some(vec![Op::Open(held, path.into(), flags, 0), Op::Sync(durable), Op::Close(held)])
+            Some(vec![ScriptOp::Open(held, path.into(), flags, 0), ScriptOp::Sync(durable), ScriptOp::Close(held)])
         };
         [
             None,
             of(at, OpenFlags::RDONLY, Durable::Data(held)),
             of(at, OpenFlags::RDONLY, Durable::File(held)),
             of(dir, OpenFlags::DIRECTORY, Durable::File(held)),
-            Some(vec![Op::Sync(Durable::All)]),
+            Some(vec![ScriptOp::Sync(Durable::All)]),
         ]
     }
 
     /// Changes, each with the path that it is about.
-    fn changes() -> Vec<(Vec<Op>, &'static str)> {
+    fn changes() -> Vec<(Vec<ScriptOp>, &'static str)> {
         let mut all = Vec::new();
         for path in BOUNDED_DIRECTORIES {
-            all.push((vec![Op::Rmdir(path.into())], path));
-            all.push((vec![Op::Mkdir(path.into(), 0o755)], path));
+            all.push((vec![ScriptOp::Rmdir(path.into())], path));
+            all.push((vec![ScriptOp::Mkdir(path.into(), 0o755)], path));
         }
         for (from, to) in [("A", "B"), ("B", "A/C"), ("foo", "A")] {
-            all.push((vec![Op::Rename(from.into(), to.into(), Rename::Replace)], to));
-            all.push((vec![Op::Rename(from.into(), to.into(), Rename::Exchange)], to));
+            all.push((vec![ScriptOp::Rename(from.into(), to.into(), Rename::Replace)], to));
+            all.push((vec![ScriptOp::Rename(from.into(), to.into(), Rename::Exchange)], to));
         }
         for path in BOUNDED_FILES {
             all.extend(Bounded::of_names(path).into_iter().map(|change| (change, path)));
@@ -315,60 +315,60 @@ impl Bounded {
         all
     }
 
-    fn of_names(path: &str) -> Vec<Vec<Op>> {
+    fn of_names(path: &str) -> Vec<Vec<ScriptOp>> {
         let held = Held(0);
-        let make = |how| vec![Op::Open(held, path.into(), OpenFlags::RDWR | how, 0o644), Op::Close(held)];
+        let make = |how| vec![ScriptOp::Open(held, path.into(), OpenFlags::RDWR | how, 0o644), ScriptOp::Close(held)];
         let mut all = vec![
             make(OpenFlags::CREAT),
-            vec![Op::Mkdir(path.into(), 0o755)],
-            vec![Op::Symlink("foo".into(), path.into())],
-            vec![Op::Mknod(path.into(), FileType::Fifo, 0o644, 0)],
-            vec![Op::Unlink(path.into())],
+            vec![ScriptOp::Mkdir(path.into(), 0o755)],
+            vec![ScriptOp::Symlink("foo".into(), path.into())],
+            vec![ScriptOp::Mknod(path.into(), FileType::Fifo, 0o644, 0)],
+            vec![ScriptOp::Unlink(path.into())],
             vec![
-                Op::Open(held, ".".into(), OpenFlags::RDWR | OpenFlags::TMPFILE, 0o644),
-                Op::Write(held, 4096, 3, None),
-                Op::Link(Object::Held(held), path.into(), Follow::Links),
-                Op::Close(held),
+                ScriptOp::Open(held, ".".into(), OpenFlags::RDWR | OpenFlags::TMPFILE, 0o644),
+                ScriptOp::Write(held, 4096, 3, None),
+                ScriptOp::Link(Object::Held(held), path.into(), Follow::Links),
+                ScriptOp::Close(held),
             ],
         ];
         for from in BOUNDED_FILES.into_iter().filter(|from| *from != path) {
-            all.push(vec![Op::Link(Object::Path(from.into()), path.into(), Follow::Nothing)]);
+            all.push(vec![ScriptOp::Link(Object::Path(from.into()), path.into(), Follow::Nothing)]);
             for how in [Rename::Replace, Rename::NoReplace, Rename::Exchange] {
-                all.push(vec![Op::Rename(from.into(), path.into(), how)]);
+                all.push(vec![ScriptOp::Rename(from.into(), path.into(), how)]);
             }
         }
         all
     }
 
-    fn of_bytes(path: &str) -> Vec<Vec<Op>> {
+    fn of_bytes(path: &str) -> Vec<Vec<ScriptOp>> {
         let (held, other) = (Held(0), Held(2));
-        let on = |flags: OpenFlags, ops: &[Op]| {
-            let open = Op::Open(held, path.into(), OpenFlags::RDWR | OpenFlags::CREAT | flags, 0o644);
-            [vec![open], ops.to_vec(), vec![Op::Close(held)]].concat()
+        let on = |flags: OpenFlags, ops: &[ScriptOp]| {
+            let open = ScriptOp::Open(held, path.into(), OpenFlags::RDWR | OpenFlags::CREAT | flags, 0o644);
+            [vec![open], ops.to_vec(), vec![ScriptOp::Close(held)]].concat()
         };
         let none = OpenFlags::empty();
-        let room = |room, at, len| on(none, &[Op::Allocate(held, room, at, len)]);
+        let room = |room, at, len| on(none, &[ScriptOp::Allocate(held, room, at, len)]);
         vec![
-            on(OpenFlags::APPEND, &[Op::Write(held, 4096, 4, None)]),
-            on(none, &[Op::Write(held, 4096, 5, Some(2048))]),
-            on(none, &[Op::Write(held, 4096, 6, Some(65_536))]),
-            on(none, &[Op::Write(held, 777, 7, Some(4000))]),
-            on(none, &[Op::Truncate(Object::Held(held), 1000)]),
-            on(none, &[Op::Truncate(Object::Held(held), 20_000)]),
+            on(OpenFlags::APPEND, &[ScriptOp::Write(held, 4096, 4, None)]),
+            on(none, &[ScriptOp::Write(held, 4096, 5, Some(2048))]),
+            on(none, &[ScriptOp::Write(held, 4096, 6, Some(65_536))]),
+            on(none, &[ScriptOp::Write(held, 777, 7, Some(4000))]),
+            on(none, &[ScriptOp::Truncate(Object::Held(held), 1000)]),
+            on(none, &[ScriptOp::Truncate(Object::Held(held), 20_000)]),
             room(Room::Reserve, 4096, 16_384),
             room(Room::Punch, 1024, 4096),
             room(Room::ZeroKeep, 1024, 16_384),
             on(
                 none,
                 &[
-                    Op::Open(other, "foo".into(), OpenFlags::RDONLY, 0),
-                    Op::Copy((other, Some(0)), (held, Some(4096)), 8192),
-                    Op::Close(other),
+                    ScriptOp::Open(other, "foo".into(), OpenFlags::RDONLY, 0),
+                    ScriptOp::Copy((other, Some(0)), (held, Some(4096)), 8192),
+                    ScriptOp::Close(other),
                 ],
             ),
-            vec![Op::Chmod(Object::Path(path.into()), 0o600)],
-            vec![Op::Times(Object::Path(path.into()), SetTime::Keep, SetTime::To(Stamp(SECOND)), Follow::Links)],
-            vec![Op::Xattr(
+            vec![ScriptOp::Chmod(Object::Path(path.into()), 0o600)],
+            vec![ScriptOp::Times(Object::Path(path.into()), SetTime::Keep, SetTime::To(Stamp(SECOND)), Follow::Links)],
+            vec![ScriptOp::Xattr(
                 Object::Path(path.into()),
                 XattrOp::Set("user.a".into(), 20, 8, XattrSet::Any),
                 Follow::Links,

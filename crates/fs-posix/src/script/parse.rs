@@ -5,7 +5,7 @@ use std::str::{FromStr, SplitAsciiWhitespace};
 use esker_vfs::Stamp;
 
 use super::{
-    ACCESSES, Durable, FLAGS, FOLLOWS, HELD, Held, KINDS, Object, Op, RENAMES, ROOMS, WHENCES, Word, XATTR_SETS,
+    ACCESSES, Durable, FLAGS, FOLLOWS, HELD, Held, KINDS, Object, RENAMES, ROOMS, ScriptOp, WHENCES, Word, XATTR_SETS,
     XattrOp,
 };
 use crate::attrs::SetTime;
@@ -34,12 +34,12 @@ impl std::fmt::Display for ScriptError {
 
 impl std::error::Error for ScriptError {}
 
-impl Op {
+impl ScriptOp {
     /// The calls of a text.
     ///
     /// # Errors
     /// The first line that is no call.
-    pub fn script(text: &str) -> Result<Vec<Op>, ScriptError> {
+    pub fn script(text: &str) -> Result<Vec<ScriptOp>, ScriptError> {
         let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
         let calls = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with("//"));
         calls
@@ -53,10 +53,10 @@ struct Words<'a>(std::iter::Peekable<SplitAsciiWhitespace<'a>>);
 
 type Read<T> = Result<T, &'static str>;
 
-impl FromStr for Op {
+impl FromStr for ScriptOp {
     type Err = &'static str;
 
-    fn from_str(line: &str) -> Read<Op> {
+    fn from_str(line: &str) -> Read<ScriptOp> {
         let mut words = Words(line.split_ascii_whitespace().peekable());
         let verb = words.word()?;
         let op = words.bytes(verb).or_else(|| words.names(verb)).or_else(|| words.attributes(verb));
@@ -67,53 +67,53 @@ impl FromStr for Op {
 
 /// The calls, by what they are about.
 impl<'a> Words<'a> {
-    fn bytes(&mut self, verb: &str) -> Option<Read<Op>> {
+    fn bytes(&mut self, verb: &str) -> Option<Read<ScriptOp>> {
         Some(match verb {
             "open" => self.open(),
-            "close" => self.held().map(Op::Close),
-            "dup" => self.held().and_then(|from| Ok(Op::Dup(from, self.held()?))),
-            "read" => self.held().and_then(|held| Ok(Op::Read(held, self.number()?, self.at()?))),
-            "write" => self.held().and_then(|held| Ok(Op::Write(held, self.number()?, self.seed()?, self.at()?))),
-            "seek" => self.held().and_then(|held| Ok(Op::Seek(held, self.one_of(&WHENCES)?, self.number()?))),
-            "truncate" => self.object().and_then(|object| Ok(Op::Truncate(object, self.number()?))),
+            "close" => self.held().map(ScriptOp::Close),
+            "dup" => self.held().and_then(|from| Ok(ScriptOp::Dup(from, self.held()?))),
+            "read" => self.held().and_then(|held| Ok(ScriptOp::Read(held, self.number()?, self.at()?))),
+            "write" => self.held().and_then(|held| Ok(ScriptOp::Write(held, self.number()?, self.seed()?, self.at()?))),
+            "seek" => self.held().and_then(|held| Ok(ScriptOp::Seek(held, self.one_of(&WHENCES)?, self.number()?))),
+            "truncate" => self.object().and_then(|object| Ok(ScriptOp::Truncate(object, self.number()?))),
             "allocate" => self
                 .held()
-                .and_then(|held| Ok(Op::Allocate(held, self.one_of(&ROOMS)?, self.number()?, self.number()?))),
-            "copy" => self.spot().and_then(|from| Ok(Op::Copy(from, self.spot()?, self.number()?))),
-            "clone" => self.held().and_then(|from| Ok(Op::Clone(from, self.held()?))),
+                .and_then(|held| Ok(ScriptOp::Allocate(held, self.one_of(&ROOMS)?, self.number()?, self.number()?))),
+            "copy" => self.spot().and_then(|from| Ok(ScriptOp::Copy(from, self.spot()?, self.number()?))),
+            "clone" => self.held().and_then(|from| Ok(ScriptOp::Clone(from, self.held()?))),
             "sync" => self.sync(),
             _ => return None,
         })
     }
 
-    fn names(&mut self, verb: &str) -> Option<Read<Op>> {
+    fn names(&mut self, verb: &str) -> Option<Read<ScriptOp>> {
         Some(match verb {
-            "mkdir" => self.path().and_then(|path| Ok(Op::Mkdir(path, self.octal()?))),
-            "mknod" => {
-                self.path().and_then(|path| Ok(Op::Mknod(path, self.one_of(&KINDS)?, self.octal()?, self.number()?)))
-            }
-            "link" => self.object().and_then(|old| Ok(Op::Link(old, self.path()?, self.follow()))),
-            "symlink" => self.path().and_then(|target| Ok(Op::Symlink(target, self.path()?))),
-            "readlink" => self.path().map(Op::Readlink),
-            "unlink" => self.path().map(Op::Unlink),
-            "rmdir" => self.path().map(Op::Rmdir),
-            "rename" => self.path().and_then(|from| Ok(Op::Rename(from, self.path()?, self.one_of(&RENAMES)?))),
-            "list" => self.object().map(Op::List),
-            "chdir" => self.object().map(Op::Chdir),
+            "mkdir" => self.path().and_then(|path| Ok(ScriptOp::Mkdir(path, self.octal()?))),
+            "mknod" => self
+                .path()
+                .and_then(|path| Ok(ScriptOp::Mknod(path, self.one_of(&KINDS)?, self.octal()?, self.number()?))),
+            "link" => self.object().and_then(|old| Ok(ScriptOp::Link(old, self.path()?, self.follow()))),
+            "symlink" => self.path().and_then(|target| Ok(ScriptOp::Symlink(target, self.path()?))),
+            "readlink" => self.path().map(ScriptOp::Readlink),
+            "unlink" => self.path().map(ScriptOp::Unlink),
+            "rmdir" => self.path().map(ScriptOp::Rmdir),
+            "rename" => self.path().and_then(|from| Ok(ScriptOp::Rename(from, self.path()?, self.one_of(&RENAMES)?))),
+            "list" => self.object().map(ScriptOp::List),
+            "chdir" => self.object().map(ScriptOp::Chdir),
             _ => return None,
         })
     }
 
-    fn attributes(&mut self, verb: &str) -> Option<Read<Op>> {
+    fn attributes(&mut self, verb: &str) -> Option<Read<ScriptOp>> {
         Some(match verb {
-            "stat" => self.object().map(|object| Op::Stat(object, self.follow())),
-            "access" => self.path().and_then(|path| Ok(Op::Access(path, self.access()?))),
-            "chmod" => self.object().and_then(|object| Ok(Op::Chmod(object, self.octal()?))),
-            "chown" => {
-                self.object().and_then(|object| Ok(Op::Chown(object, self.owner()?, self.owner()?, self.follow())))
-            }
+            "stat" => self.object().map(|object| ScriptOp::Stat(object, self.follow())),
+            "access" => self.path().and_then(|path| Ok(ScriptOp::Access(path, self.access()?))),
+            "chmod" => self.object().and_then(|object| Ok(ScriptOp::Chmod(object, self.octal()?))),
+            "chown" => self
+                .object()
+                .and_then(|object| Ok(ScriptOp::Chown(object, self.owner()?, self.owner()?, self.follow()))),
             "times" => {
-                self.object().and_then(|object| Ok(Op::Times(object, self.time()?, self.time()?, self.follow())))
+                self.object().and_then(|object| Ok(ScriptOp::Times(object, self.time()?, self.time()?, self.follow())))
             }
             "getxattr" => self.xattr(|words| words.path().map(XattrOp::Get)),
             "listxattr" => self.xattr(|_| Ok(XattrOp::List)),
@@ -121,18 +121,18 @@ impl<'a> Words<'a> {
                 Ok(XattrOp::Set(words.path()?, words.number()?, words.seed()?, words.one_of(&XATTR_SETS)?))
             }),
             "removexattr" => self.xattr(|words| words.path().map(XattrOp::Remove)),
-            "umask" => self.octal().map(Op::Umask),
-            "become" => self.number().map(Op::Become),
+            "umask" => self.octal().map(ScriptOp::Umask),
+            "become" => self.number().map(ScriptOp::Become),
             _ => return None,
         })
     }
 
-    fn open(&mut self) -> Read<Op> {
-        Ok(Op::Open(self.held()?, self.path()?, self.flags()?, self.octal()?))
+    fn open(&mut self) -> Read<ScriptOp> {
+        Ok(ScriptOp::Open(self.held()?, self.path()?, self.flags()?, self.octal()?))
     }
 
-    fn sync(&mut self) -> Read<Op> {
-        Ok(Op::Sync(match self.word()? {
+    fn sync(&mut self) -> Read<ScriptOp> {
+        Ok(ScriptOp::Sync(match self.word()? {
             "data" => Durable::Data(self.held()?),
             "file" => Durable::File(self.held()?),
             "all" => Durable::All,
@@ -140,10 +140,10 @@ impl<'a> Words<'a> {
         }))
     }
 
-    fn xattr(&mut self, read: impl FnOnce(&mut Words<'a>) -> Read<XattrOp>) -> Read<Op> {
+    fn xattr(&mut self, read: impl FnOnce(&mut Words<'a>) -> Read<XattrOp>) -> Read<ScriptOp> {
         let object = self.object()?;
         let op = read(self)?;
-        Ok(Op::Xattr(object, op, self.follow()))
+        Ok(ScriptOp::Xattr(object, op, self.follow()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use esker_base::{Errno, Stream};
 use esker_vfs::{Cred, FileType};
 
-use super::{Durable, Facts, HELD, Held, Object, Op, Outcome, Room, Word, XattrOp};
+use super::{Durable, Facts, HELD, Held, Object, Outcome, Room, ScriptOp, Word, XattrOp};
 use crate::bytes::{Spot, Whence};
 use crate::file::Fd;
 use crate::flags::{Fallocate, OpenFlags};
@@ -20,7 +20,7 @@ const ENTRIES_ROOM: usize = 512;
 #[expect(async_fn_in_trait, reason = "players live on one reactor")]
 pub trait Player {
     /// Makes a call.
-    async fn call(&mut self, op: &Op) -> Outcome;
+    async fn call(&mut self, op: &ScriptOp) -> Outcome;
 }
 
 /// The answer of what does not wait: calls on a file system in memory, or on the kernel.
@@ -35,7 +35,7 @@ pub fn at_once<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Plays a script. Answers a line for each call.
-pub async fn play(script: &[Op], player: &mut impl Player) -> Vec<String> {
+pub async fn play(script: &[ScriptOp], player: &mut impl Player) -> Vec<String> {
     let mut lines = Vec::with_capacity(script.len());
     for op in script {
         lines.push(player.call(op).await.to_string());
@@ -48,20 +48,20 @@ pub async fn play(script: &[Op], player: &mut impl Player) -> Vec<String> {
 pub async fn audit(player: &mut impl Player) -> Vec<String> {
     let last = Held(HELD as u8 - 1);
     let (mut lines, mut left) = (Vec::new(), vec![b"/".to_vec()]);
-    player.call(&Op::Become(0)).await;
-    player.call(&Op::Chdir(Object::Path("/".into()))).await;
+    player.call(&ScriptOp::Become(0)).await;
+    player.call(&ScriptOp::Chdir(Object::Path("/".into()))).await;
     while let Some(path) = left.pop() {
         let word = Word(path.clone());
         let object = Object::Path(word.clone());
-        let facts = player.call(&Op::Stat(object.clone(), Follow::Nothing)).await;
-        let xattrs = player.call(&Op::Xattr(object.clone(), XattrOp::List, Follow::Nothing)).await;
+        let facts = player.call(&ScriptOp::Stat(object.clone(), Follow::Nothing)).await;
+        let xattrs = player.call(&ScriptOp::Xattr(object.clone(), XattrOp::List, Follow::Nothing)).await;
         let (content, size) = match &facts {
-            Outcome::Facts(Facts { kind: FileType::Directory, .. }) => (Some(Op::List(object)), 0),
-            Outcome::Facts(Facts { kind: FileType::Symlink, .. }) => (Some(Op::Readlink(word)), 0),
+            Outcome::Facts(Facts { kind: FileType::Directory, .. }) => (Some(ScriptOp::List(object)), 0),
+            Outcome::Facts(Facts { kind: FileType::Symlink, .. }) => (Some(ScriptOp::Readlink(word)), 0),
             Outcome::Facts(Facts { kind: FileType::File, size, .. }) => {
-                player.call(&Op::Open(last, word, OpenFlags::RDONLY, 0)).await;
+                player.call(&ScriptOp::Open(last, word, OpenFlags::RDONLY, 0)).await;
                 // One byte more than there are: a read of no bytes is no access.
-                (Some(Op::Read(last, u32::try_from(size + 1).unwrap_or(u32::MAX), None)), *size)
+                (Some(ScriptOp::Read(last, u32::try_from(size + 1).unwrap_or(u32::MAX), None)), *size)
             }
             _ => (None, 0),
         };
@@ -78,7 +78,7 @@ pub async fn audit(player: &mut impl Player) -> Vec<String> {
         }
         lines.push(format!("{}: {facts}; {xattrs}; {content}; {size}", Word(path)));
     }
-    player.call(&Op::Close(last)).await;
+    player.call(&ScriptOp::Close(last)).await;
     lines
 }
 
@@ -125,7 +125,7 @@ impl Actor {
 }
 
 impl Player for Actor {
-    async fn call(&mut self, op: &Op) -> Outcome {
+    async fn call(&mut self, op: &ScriptOp) -> Outcome {
         self.act(op).await.into()
     }
 }
@@ -147,49 +147,49 @@ pub fn bytes_of(seed: u64, len: u32) -> Vec<u8> {
 }
 
 impl Actor {
-    async fn act(&mut self, op: &Op) -> Result<Outcome, Errno> {
+    async fn act(&mut self, op: &ScriptOp) -> Result<Outcome, Errno> {
         match op {
-            Op::Open(..) | Op::Close(_) | Op::Dup(..) => self.hold_or_close(op).await,
-            Op::Read(..)
-            | Op::Write(..)
-            | Op::Seek(..)
-            | Op::Truncate(..)
-            | Op::Allocate(..)
-            | Op::Copy(..)
-            | Op::Clone(..)
-            | Op::Sync(_) => self.change_bytes(op).await,
-            Op::Mkdir(..)
-            | Op::Mknod(..)
-            | Op::Link(..)
-            | Op::Symlink(..)
-            | Op::Readlink(_)
-            | Op::Unlink(_)
-            | Op::Rmdir(_)
-            | Op::Rename(..)
-            | Op::List(_)
-            | Op::Chdir(_) => self.change_names(op).await,
-            Op::Stat(..)
-            | Op::Access(..)
-            | Op::Chmod(..)
-            | Op::Chown(..)
-            | Op::Times(..)
-            | Op::Xattr(..)
-            | Op::Umask(_)
-            | Op::Become(_) => self.change_attributes(op).await,
+            ScriptOp::Open(..) | ScriptOp::Close(_) | ScriptOp::Dup(..) => self.hold_or_close(op).await,
+            ScriptOp::Read(..)
+            | ScriptOp::Write(..)
+            | ScriptOp::Seek(..)
+            | ScriptOp::Truncate(..)
+            | ScriptOp::Allocate(..)
+            | ScriptOp::Copy(..)
+            | ScriptOp::Clone(..)
+            | ScriptOp::Sync(_) => self.change_bytes(op).await,
+            ScriptOp::Mkdir(..)
+            | ScriptOp::Mknod(..)
+            | ScriptOp::Link(..)
+            | ScriptOp::Symlink(..)
+            | ScriptOp::Readlink(_)
+            | ScriptOp::Unlink(_)
+            | ScriptOp::Rmdir(_)
+            | ScriptOp::Rename(..)
+            | ScriptOp::List(_)
+            | ScriptOp::Chdir(_) => self.change_names(op).await,
+            ScriptOp::Stat(..)
+            | ScriptOp::Access(..)
+            | ScriptOp::Chmod(..)
+            | ScriptOp::Chown(..)
+            | ScriptOp::Times(..)
+            | ScriptOp::Xattr(..)
+            | ScriptOp::Umask(_)
+            | ScriptOp::Become(_) => self.change_attributes(op).await,
         }
     }
 
-    async fn hold_or_close(&mut self, op: &Op) -> Result<Outcome, Errno> {
+    async fn hold_or_close(&mut self, op: &ScriptOp) -> Result<Outcome, Errno> {
         match op {
-            Op::Open(held, path, flags, mode) => {
+            ScriptOp::Open(held, path, flags, mode) => {
                 let fd = self.process.open(&path.0[..], *flags, *mode).await?;
                 Ok(self.hold(*held, fd).await)
             }
-            Op::Dup(from, to) => {
+            ScriptOp::Dup(from, to) => {
                 let fd = self.process.dup(self.fd(*from)?, Fd(0), false)?;
                 Ok(self.hold(*to, fd).await)
             }
-            Op::Close(held) => {
+            ScriptOp::Close(held) => {
                 let fd = self.held[usize::from(held.0)].take().ok_or(Errno::EBADF)?;
                 done(self.process.close(fd).await)
             }
@@ -197,10 +197,10 @@ impl Actor {
         }
     }
 
-    async fn change_bytes(&self, op: &Op) -> Result<Outcome, Errno> {
+    async fn change_bytes(&self, op: &ScriptOp) -> Result<Outcome, Errno> {
         let process = &self.process;
         match op {
-            Op::Read(held, len, at) => {
+            ScriptOp::Read(held, len, at) => {
                 let (fd, mut out) = (self.fd(*held)?, vec![0; *len as usize]);
                 let read = match at {
                     None => process.read(fd, &mut out).await?,
@@ -209,7 +209,7 @@ impl Actor {
                 out.truncate(read);
                 Ok(Outcome::Bytes(out))
             }
-            Op::Write(held, len, seed, at) => {
+            ScriptOp::Write(held, len, seed, at) => {
                 let (fd, data) = (self.fd(*held)?, bytes_of(*seed, *len));
                 let written = match at {
                     None => process.write(fd, &data).await?,
@@ -217,42 +217,48 @@ impl Actor {
                 };
                 Ok(Outcome::Count(written as u64))
             }
-            Op::Seek(held, whence, by) => count(process.seek(self.fd(*held)?, *by, *whence).await),
-            Op::Truncate(object, size) => done(process.truncate(self.at(object)?, *size).await),
-            Op::Allocate(held, room, at, len) => done(process.fallocate(self.fd(*held)?, room.mode(), *at, *len).await),
-            Op::Copy(from, to, len) => count(process.copy_file_range(self.spot(*from)?, self.spot(*to)?, *len).await),
-            Op::Clone(from, to) => done(process.clone_file(self.fd(*from)?, self.fd(*to)?).await),
-            Op::Sync(Durable::Data(held)) => done(process.fdatasync(self.fd(*held)?).await),
-            Op::Sync(Durable::File(held)) => done(process.fsync(self.fd(*held)?).await),
-            Op::Sync(Durable::All) => done(process.sync().await),
+            ScriptOp::Seek(held, whence, by) => count(process.seek(self.fd(*held)?, *by, *whence).await),
+            ScriptOp::Truncate(object, size) => done(process.truncate(self.at(object)?, *size).await),
+            ScriptOp::Allocate(held, room, at, len) => {
+                done(process.fallocate(self.fd(*held)?, room.mode(), *at, *len).await)
+            }
+            ScriptOp::Copy(from, to, len) => {
+                count(process.copy_file_range(self.spot(*from)?, self.spot(*to)?, *len).await)
+            }
+            ScriptOp::Clone(from, to) => done(process.clone_file(self.fd(*from)?, self.fd(*to)?).await),
+            ScriptOp::Sync(Durable::Data(held)) => done(process.fdatasync(self.fd(*held)?).await),
+            ScriptOp::Sync(Durable::File(held)) => done(process.fsync(self.fd(*held)?).await),
+            ScriptOp::Sync(Durable::All) => done(process.sync().await),
             other => unreachable!("{other} is not about bytes"),
         }
     }
 
-    async fn change_names(&self, op: &Op) -> Result<Outcome, Errno> {
+    async fn change_names(&self, op: &ScriptOp) -> Result<Outcome, Errno> {
         let process = &self.process;
         match op {
-            Op::Mkdir(path, mode) => done(process.mkdir(&path.0[..], *mode).await),
-            Op::Mknod(path, kind, mode, device) => done(process.mknod(&path.0[..], *kind, *mode, *device).await),
-            Op::Link(old, new, follow) => {
+            ScriptOp::Mkdir(path, mode) => done(process.mkdir(&path.0[..], *mode).await),
+            ScriptOp::Mknod(path, kind, mode, device) => done(process.mknod(&path.0[..], *kind, *mode, *device).await),
+            ScriptOp::Link(old, new, follow) => {
                 // The descriptor's file itself, as AT_EMPTY_PATH says it.
                 let old = self.at(old)?.of_places();
                 done(process.link(old, &new.0[..], *follow).await)
             }
-            Op::Symlink(target, path) => done(process.symlink(&target.0, &path.0[..]).await),
-            Op::Readlink(path) => process.readlink(&path.0[..]).await.map(|target| Outcome::Path(target.into_vec())),
-            Op::Unlink(path) => done(process.unlink(&path.0[..]).await),
-            Op::Rmdir(path) => done(process.rmdir(&path.0[..]).await),
-            Op::Rename(from, to, how) => done(process.rename(&from.0[..], &to.0[..], *how).await),
-            Op::List(Object::Held(held)) => self.list(self.fd(*held)?).await,
-            Op::List(Object::Path(path)) => {
+            ScriptOp::Symlink(target, path) => done(process.symlink(&target.0, &path.0[..]).await),
+            ScriptOp::Readlink(path) => {
+                process.readlink(&path.0[..]).await.map(|target| Outcome::Path(target.into_vec()))
+            }
+            ScriptOp::Unlink(path) => done(process.unlink(&path.0[..]).await),
+            ScriptOp::Rmdir(path) => done(process.rmdir(&path.0[..]).await),
+            ScriptOp::Rename(from, to, how) => done(process.rename(&from.0[..], &to.0[..], *how).await),
+            ScriptOp::List(Object::Held(held)) => self.list(self.fd(*held)?).await,
+            ScriptOp::List(Object::Path(path)) => {
                 let flags = OpenFlags::DIRECTORY | OpenFlags::NONBLOCK;
                 let fd = process.open(&path.0[..], flags, 0).await?;
                 let outcome = self.list(fd).await;
                 process.close(fd).await?;
                 outcome
             }
-            Op::Chdir(object) => done(process.chdir(self.at(object)?).await),
+            ScriptOp::Chdir(object) => done(process.chdir(self.at(object)?).await),
             other => unreachable!("{other} is not about names"),
         }
     }
@@ -269,10 +275,10 @@ impl Actor {
         }
     }
 
-    async fn change_attributes(&self, op: &Op) -> Result<Outcome, Errno> {
+    async fn change_attributes(&self, op: &ScriptOp) -> Result<Outcome, Errno> {
         let process = &self.process;
         match op {
-            Op::Stat(object, follow) => {
+            ScriptOp::Stat(object, follow) => {
                 let attr = process.stat(self.at(object)?, *follow).await?.attr;
                 Ok(Outcome::Facts(Facts {
                     kind: attr.kind,
@@ -286,15 +292,17 @@ impl Actor {
                     modified: attr.modified,
                 }))
             }
-            Op::Access(path, wanted) => done(process.access(&path.0[..], *wanted, Follow::Links).await),
-            Op::Chmod(object, mode) => done(process.chmod(self.at(object)?, *mode, Follow::Links).await),
-            Op::Chown(object, uid, gid, follow) => done(process.chown(self.at(object)?, *uid, *gid, *follow).await),
-            Op::Times(object, accessed, modified, follow) => {
+            ScriptOp::Access(path, wanted) => done(process.access(&path.0[..], *wanted, Follow::Links).await),
+            ScriptOp::Chmod(object, mode) => done(process.chmod(self.at(object)?, *mode, Follow::Links).await),
+            ScriptOp::Chown(object, uid, gid, follow) => {
+                done(process.chown(self.at(object)?, *uid, *gid, *follow).await)
+            }
+            ScriptOp::Times(object, accessed, modified, follow) => {
                 done(process.set_times(self.at(object)?, *accessed, *modified, *follow).await)
             }
-            Op::Xattr(object, op, follow) => self.xattr(self.at(object)?, op, *follow).await,
-            Op::Umask(mask) => Ok(Outcome::Count(u64::from(process.umask(*mask)))),
-            Op::Become(user) => {
+            ScriptOp::Xattr(object, op, follow) => self.xattr(self.at(object)?, op, *follow).await,
+            ScriptOp::Umask(mask) => Ok(Outcome::Count(u64::from(process.umask(*mask)))),
+            ScriptOp::Become(user) => {
                 let cred = if *user == 0 { Cred::root() } else { Cred::user(*user, *user, Vec::new()) };
                 process.set_cred(cred);
                 Ok(Outcome::Done)

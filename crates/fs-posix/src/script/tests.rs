@@ -55,9 +55,9 @@ become 1000
 
 #[test]
 fn every_call_is_a_line_that_reads_back() {
-    let calls = Op::script(ALL).unwrap();
+    let calls = ScriptOp::script(ALL).unwrap();
     let lines: Vec<&str> = ALL.lines().skip(1).collect();
-    assert_eq!(calls.iter().map(Op::to_string).collect::<Vec<_>>(), lines);
+    assert_eq!(calls.iter().map(ScriptOp::to_string).collect::<Vec<_>>(), lines);
     let verbs: BTreeSet<_> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
     // Extended attributes are one call here and four words.
     assert_eq!(verbs.len() - 3, 29, "26 calls on files and three on the process");
@@ -77,7 +77,7 @@ fn a_broken_line_is_told_with_its_number_and_reason() {
         ("times foo 99999999999999 keep", "too far away"),
     ];
     for (line, why) in broken {
-        let error = Op::script(&format!("sync all\n\n{line}\n")).unwrap_err();
+        let error = ScriptOp::script(&format!("sync all\n\n{line}\n")).unwrap_err();
         assert_eq!(error.line, 3);
         assert!(error.to_string().contains(why) && error.to_string().contains(line), "{error}");
     }
@@ -107,33 +107,39 @@ fn seconds() -> impl Strategy<Value = SetTime> {
     ]
 }
 
-fn op() -> impl Strategy<Value = Op> {
+fn op() -> impl Strategy<Value = ScriptOp> {
     let mode = || 0..0o10000u16;
     let at = || proptest::option::of(any::<i64>());
     prop_oneof![
-        (held(), word(), any::<u32>(), mode()).prop_map(|(held, path, flags, mode)| Op::Open(
+        (held(), word(), any::<u32>(), mode()).prop_map(|(held, path, flags, mode)| ScriptOp::Open(
             held,
             path,
             printable(flags),
             mode
         )),
-        (held(), any::<u32>(), any::<u64>(), at()).prop_map(|(held, len, seed, at)| Op::Write(held, len, seed, at)),
-        (held(), at(), held(), at(), any::<u64>()).prop_map(|(from, start, to, goal, len)| Op::Copy(
+        (held(), any::<u32>(), any::<u64>(), at())
+            .prop_map(|(held, len, seed, at)| ScriptOp::Write(held, len, seed, at)),
+        (held(), at(), held(), at(), any::<u64>()).prop_map(|(from, start, to, goal, len)| ScriptOp::Copy(
             (from, start),
             (to, goal),
             len
         )),
-        (object(), any::<i64>()).prop_map(|(object, size)| Op::Truncate(object, size)),
-        (word(), mode(), any::<u64>()).prop_map(|(path, mode, n)| Op::Mknod(path, FileType::BlockDevice, mode, n)),
-        (object(), word(), follow()).prop_map(|(old, new, follow)| Op::Link(old, new, follow)),
-        (word(), word()).prop_map(|(from, to)| Op::Rename(from, to, Rename::NoReplace)),
-        (word(), 0..8u16).prop_map(|(path, bits)| Op::Access(path, Access::from_bits_retain(bits))),
+        (object(), any::<i64>()).prop_map(|(object, size)| ScriptOp::Truncate(object, size)),
+        (word(), mode(), any::<u64>()).prop_map(|(path, mode, n)| ScriptOp::Mknod(
+            path,
+            FileType::BlockDevice,
+            mode,
+            n
+        )),
+        (object(), word(), follow()).prop_map(|(old, new, follow)| ScriptOp::Link(old, new, follow)),
+        (word(), word()).prop_map(|(from, to)| ScriptOp::Rename(from, to, Rename::NoReplace)),
+        (word(), 0..8u16).prop_map(|(path, bits)| ScriptOp::Access(path, Access::from_bits_retain(bits))),
         (object(), any::<Option<u32>>(), any::<Option<u32>>(), follow())
-            .prop_map(|(object, uid, gid, follow)| Op::Chown(object, uid, gid, follow)),
+            .prop_map(|(object, uid, gid, follow)| ScriptOp::Chown(object, uid, gid, follow)),
         (object(), seconds(), seconds(), follow())
-            .prop_map(|(object, accessed, modified, follow)| Op::Times(object, accessed, modified, follow)),
+            .prop_map(|(object, accessed, modified, follow)| ScriptOp::Times(object, accessed, modified, follow)),
         (object(), word(), any::<u32>(), any::<u64>(), follow()).prop_map(|(object, name, len, seed, follow)| {
-            Op::Xattr(object, XattrOp::Set(name, len, seed, XattrSet::Replace), follow)
+            ScriptOp::Xattr(object, XattrOp::Set(name, len, seed, XattrSet::Replace), follow)
         }),
     ]
 }
@@ -143,7 +149,7 @@ fn printable(bits: u32) -> OpenFlags {
     let flags = OpenFlags::from_bits_truncate(bits & !OpenFlags::CLOEXEC.bits());
     // Parts of flags of two bits have no text of their own.
     let whole = |flags: OpenFlags, flag: OpenFlags, rest: OpenFlags| {
-        if flags.contains(flag) { flags } else { flags - flag | (flags & rest) }
+        if flags.contains(flag) { flags } else { (flags - flag) | (flags & rest) }
     };
     let flags = whole(flags, OpenFlags::TMPFILE, OpenFlags::DIRECTORY);
     whole(flags, OpenFlags::SYNC, OpenFlags::DSYNC)
@@ -154,7 +160,7 @@ proptest! {
     fn a_line_reads_back_as_its_call(op in op()) {
         let line = op.to_string();
         prop_assert!(!line.contains('\n'));
-        prop_assert_eq!(line.parse::<Op>(), Ok(op));
+        prop_assert_eq!(line.parse::<ScriptOp>(), Ok(op));
     }
 }
 
@@ -163,7 +169,7 @@ fn a_seed_gives_the_same_script_for_ever() {
     let text = |seed| Random::new(seed).take(500).map(|op| op.to_string()).collect::<Vec<_>>();
     assert_eq!(text(3), text(3));
     assert_ne!(text(3), text(4));
-    let back: Vec<_> = text(3).iter().map(|line| line.parse::<Op>().unwrap().to_string()).collect();
+    let back: Vec<_> = text(3).iter().map(|line| line.parse::<ScriptOp>().unwrap().to_string()).collect();
     assert_eq!(back, text(3));
 }
 

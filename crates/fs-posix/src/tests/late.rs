@@ -9,7 +9,7 @@ use esker_vfs::{
 };
 
 use super::*;
-use crate::script::{Actor, Op, Random, audit, play};
+use crate::script::{Actor, Random, ScriptOp, audit, play};
 
 /// `Ram` behind a wait. It has none of the shortcuts.
 struct Late(Ram, Rt);
@@ -77,7 +77,7 @@ impl FileSystem for Late {
 fn scripts_come_to_the_same_on_a_file_system_that_waits() {
     for seed in 0..20 {
         println!("seed {seed}");
-        let script: Vec<Op> = Random::new(seed).take(300).collect();
+        let script: Vec<ScriptOp> = Random::new(seed).take(300).collect();
         let mut prompt = Actor::new(process());
         let answers = at_once(play(&script, &mut prompt));
         let tree = at_once(audit(&mut prompt));
@@ -103,7 +103,7 @@ fn every_pin_is_given_back() {
         println!("seed {seed}");
         let ram = ram();
         let mut actor = Actor::new(world(ram.clone()).process(Cred::root()));
-        let script: Vec<Op> = Random::new(seed).take(500).collect();
+        let script: Vec<ScriptOp> = Random::new(seed).take(500).collect();
         at_once(play(&script, &mut actor));
         at_once(actor.process().exit()).unwrap();
         drop(actor);
@@ -135,7 +135,7 @@ fn remove_all(process: &Process, path: &str) {
 fn a_look_leaves_times_of_access_alone() {
     let script = "open #0 foo creat 2755\nmkdir B 0755\ntimes foo 941858476 972999328\nopen #1 B/bar wronly,creat 0777\n\
                   truncate foo 4097\ncopy #0 @65536 #1 65536\nread #0 0\nstat foo\n";
-    let script = Op::script(script).unwrap();
+    let script = ScriptOp::script(script).unwrap();
     let mut actor = Actor::new(process());
     let answers = at_once(play(&script, &mut actor));
     assert!(answers.last().unwrap().contains("accessed=941858476"), "{answers:?}");

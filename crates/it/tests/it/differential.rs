@@ -1,5 +1,5 @@
-//! File systems of the kernel against `Ram` under `fs-posix`: the same random scripts on both, every answer compared, and
-//! the whole tree behind each script.
+//! File systems of the kernel against `Ram` under `fs-posix`: the same random scripts on both. Every answer is
+//! compared, and the whole tree behind each script.
 //!
 //! Root, working directory and rights belong to a whole process, and a mount to its namespace. So each file system has
 //! a process of its own, which runs this program again for [`child`] alone, and leaves no mount behind however it ends.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::rc::Rc;
 
-use esker_fs_posix::script::{Actor, Facts, Held, Object, Op, Outcome, Player, Random, at_once, audit};
+use esker_fs_posix::script::{Actor, Facts, Held, Object, Outcome, Player, Random, ScriptOp, at_once, audit};
 use esker_fs_posix::{Follow, SetTime, Settings, Whence, World};
 use esker_rt::mem::Pool;
 use esker_testkit::Ability;
@@ -100,11 +100,11 @@ fn child() {
     let (mut made, mut succeeded, mut explained) = (0, 0, BTreeMap::new());
     let mut round = seed as u64;
     while made < calls {
-        let script: Vec<Op> = Random::new(round).filter(|op| rules::is_played(system, op)).take(SCRIPT).collect();
+        let script: Vec<ScriptOp> = Random::new(round).filter(|op| rules::is_played(system, op)).take(SCRIPT).collect();
         let played = bed.in_a_tree(|| compare(system, &script));
         if let Err(difference) = &played.verdict {
             let script = shortened(&bed, system, script);
-            let lines: Vec<_> = script.iter().map(Op::to_string).collect();
+            let lines: Vec<_> = script.iter().map(ScriptOp::to_string).collect();
             let last =
                 bed.in_a_tree(|| compare(system, &script)).verdict.expect_err("it was shortened while it differs");
             panic!("{name}, seed {round}: {difference}\nshortened:\n{}\n{last}", lines.join("\n"));
@@ -127,7 +127,7 @@ struct Played {
 }
 
 /// Plays a script on both sides, in a root directory that is empty.
-fn compare(system: System, script: &[Op]) -> Played {
+fn compare(system: System, script: &[ScriptOp]) -> Played {
     let (mut ours, mut theirs) = (actor(), Host::new());
     let mut played = Played { calls: 0, succeeded: 0, explained: BTreeMap::new(), verdict: Ok(()) };
     for (number, op) in script.iter().enumerate() {
@@ -139,17 +139,17 @@ fn compare(system: System, script: &[Op]) -> Played {
             continue;
         }
         let is_directory = match op {
-            Op::Seek(held, ..) | Op::Read(held, ..) => is_directory(&mut ours, *held),
+            ScriptOp::Seek(held, ..) | ScriptOp::Read(held, ..) => is_directory(&mut ours, *held),
             _ => false,
         };
-        let here = at_once(ours.call(&Op::Stat(Object::Path(".".into()), Follow::Links)));
+        let here = at_once(ours.call(&ScriptOp::Stat(Object::Path(".".into()), Follow::Links)));
         let is_lost = matches!(here, Outcome::Facts(Facts { links: 0, .. }));
         match rules::explain(system, &Seen { op, is_directory, is_lost, our: &our, their: &their }) {
             Some(rule) => {
                 *played.explained.entry(rule.why).or_default() += 1;
                 match (rule.then, op) {
-                    (Then::Rewinds, Op::Seek(held, ..) | Op::Read(held, ..)) => {
-                        let rewind = Op::Seek(*held, Whence::Set, 0);
+                    (Then::Rewinds, ScriptOp::Seek(held, ..) | ScriptOp::Read(held, ..)) => {
+                        let rewind = ScriptOp::Seek(*held, Whence::Set, 0);
                         at_once(ours.call(&rewind));
                         at_once(theirs.call(&rewind));
                     }
@@ -179,7 +179,7 @@ fn compare(system: System, script: &[Op]) -> Played {
 }
 
 fn is_directory(player: &mut impl Player, held: Held) -> bool {
-    let stat = at_once(player.call(&Op::Stat(Object::Held(held), Follow::Links)));
+    let stat = at_once(player.call(&ScriptOp::Stat(Object::Held(held), Follow::Links)));
     matches!(stat, Outcome::Facts(Facts { kind: FileType::Directory, .. }))
 }
 
@@ -201,8 +201,8 @@ fn actor() -> Actor {
 }
 
 /// A script without the calls that a difference does not need.
-fn shortened(bed: &Bed, system: System, mut script: Vec<Op>) -> Vec<Op> {
-    let differs = |script: &[Op]| bed.in_a_tree(|| compare(system, script)).verdict.is_err();
+fn shortened(bed: &Bed, system: System, mut script: Vec<ScriptOp>) -> Vec<ScriptOp> {
+    let differs = |script: &[ScriptOp]| bed.in_a_tree(|| compare(system, script)).verdict.is_err();
     let mut step = script.len() / 2;
     while step > 0 {
         let mut at = 0;

@@ -4,7 +4,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use esker_base::Errno;
-use esker_fs_posix::script::{Durable, Facts, HELD, Held, Object, Op, Outcome, Player, Room, Word, XattrOp, bytes_of};
+use esker_fs_posix::script::{
+    Durable, Facts, HELD, Held, Object, Outcome, Player, Room, ScriptOp, Word, XattrOp, bytes_of,
+};
 use esker_fs_posix::{Access, Follow, OpenFlags, SetTime, Whence};
 use esker_vfs::{FileType, Rename, Stamp, XattrSet};
 use rustix::fs::{self, AtFlags, CWD, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, Timespec, XattrFlags};
@@ -25,7 +27,7 @@ pub struct Host {
 type Answer = Result<Outcome, rustix::io::Errno>;
 
 impl Player for Host {
-    async fn call(&mut self, op: &Op) -> Outcome {
+    async fn call(&mut self, op: &ScriptOp) -> Outcome {
         self.act(op).unwrap_or_else(|error| Outcome::Failed(Errno(error.raw_os_error() as u16)))
     }
 }
@@ -58,19 +60,21 @@ impl Host {
         }
     }
 
-    fn act(&mut self, op: &Op) -> Answer {
+    fn act(&mut self, op: &ScriptOp) -> Answer {
         match op {
-            Op::Open(held, path, flags, mode) => {
+            ScriptOp::Open(held, path, flags, mode) => {
                 self.held[usize::from(held.0)] = Some(open(path, *flags, *mode)?);
                 Ok(Outcome::Done)
             }
-            Op::Dup(from, to) => {
+            ScriptOp::Dup(from, to) => {
                 self.held[usize::from(to.0)] = Some(io::dup(self.fd(*from)?)?);
                 Ok(Outcome::Done)
             }
-            Op::Close(held) => self.held[usize::from(held.0)].take().map(|_| Outcome::Done).ok_or(io::Errno::BADF),
-            Op::Become(user) => done(become_user(*user)),
-            Op::Umask(mask) => {
+            ScriptOp::Close(held) => {
+                self.held[usize::from(held.0)].take().map(|_| Outcome::Done).ok_or(io::Errno::BADF)
+            }
+            ScriptOp::Become(user) => done(become_user(*user)),
+            ScriptOp::Umask(mask) => {
                 let old = rustix::process::umask(Mode::from_raw_mode(u32::from(*mask)));
                 Ok(Outcome::Count(u64::from(old.as_raw_mode())))
             }
@@ -78,9 +82,9 @@ impl Host {
         }
     }
 
-    fn bytes(&self, op: &Op) -> Option<Answer> {
+    fn bytes(&self, op: &ScriptOp) -> Option<Answer> {
         Some(match op {
-            Op::Read(held, len, at) => self.fd(*held).and_then(|fd| {
+            ScriptOp::Read(held, len, at) => self.fd(*held).and_then(|fd| {
                 let mut out = vec![0; *len as usize];
                 let read = match at {
                     None => io::read(fd, &mut out)?,
@@ -89,7 +93,7 @@ impl Host {
                 out.truncate(read);
                 Ok(Outcome::Bytes(out))
             }),
-            Op::Write(held, len, seed, at) => self.fd(*held).and_then(|fd| {
+            ScriptOp::Write(held, len, seed, at) => self.fd(*held).and_then(|fd| {
                 let data = bytes_of(*seed, *len);
                 let written = match at {
                     None => io::write(fd, &data)?,
@@ -97,7 +101,7 @@ impl Host {
                 };
                 Ok(Outcome::Count(written as u64))
             }),
-            Op::Seek(held, whence, by) => {
+            ScriptOp::Seek(held, whence, by) => {
                 let to = match whence {
                     Whence::Set => SeekFrom::Start(*by as u64),
                     Whence::Current => SeekFrom::Current(*by),
@@ -107,17 +111,17 @@ impl Host {
                 };
                 self.fd(*held).and_then(|fd| fs::seek(fd, to)).map(Outcome::Count)
             }
-            Op::Truncate(object, size) => done(self.truncate(object, *size)),
-            Op::Allocate(held, room, at, len) => {
+            ScriptOp::Truncate(object, size) => done(self.truncate(object, *size)),
+            ScriptOp::Allocate(held, room, at, len) => {
                 done(self.fd(*held).and_then(|fd| fs::fallocate(fd, mode_of(*room), *at as u64, *len as u64)))
             }
-            Op::Copy(from, to, len) => self.copy(*from, *to, *len).map(|copied| Outcome::Count(copied as u64)),
-            Op::Clone(from, to) => {
+            ScriptOp::Copy(from, to, len) => self.copy(*from, *to, *len).map(|copied| Outcome::Count(copied as u64)),
+            ScriptOp::Clone(from, to) => {
                 done(self.fd(*to).and_then(|to| self.fd(*from).and_then(|from| fs::ioctl_ficlone(to, from))))
             }
-            Op::Sync(Durable::Data(held)) => done(self.fd(*held).and_then(fs::fdatasync)),
-            Op::Sync(Durable::File(held)) => done(self.fd(*held).and_then(fs::fsync)),
-            Op::Sync(Durable::All) => done(fs::syncfs(&self.root)),
+            ScriptOp::Sync(Durable::Data(held)) => done(self.fd(*held).and_then(fs::fdatasync)),
+            ScriptOp::Sync(Durable::File(held)) => done(self.fd(*held).and_then(fs::fsync)),
+            ScriptOp::Sync(Durable::All) => done(fs::syncfs(&self.root)),
             _ => return None,
         })
     }
@@ -156,26 +160,26 @@ impl Host {
         Ok(done)
     }
 
-    fn names(&self, op: &Op) -> Option<Answer> {
+    fn names(&self, op: &ScriptOp) -> Option<Answer> {
         Some(match op {
-            Op::Mkdir(path, mode) => done(fs::mkdir(&path.0[..], mode_bits(*mode))),
-            Op::Mknod(path, kind, mode, device) => {
+            ScriptOp::Mkdir(path, mode) => done(fs::mkdir(&path.0[..], mode_bits(*mode))),
+            ScriptOp::Mknod(path, kind, mode, device) => {
                 done(fs::mknodat(CWD, &path.0[..], kind_of(*kind), mode_bits(*mode), *device))
             }
-            Op::Link(old, new, follow) => done(self.target(old).and_then(|old| {
+            ScriptOp::Link(old, new, follow) => done(self.target(old).and_then(|old| {
                 let flags = if *follow == Follow::Links { AtFlags::SYMLINK_FOLLOW } else { AtFlags::empty() };
                 match old {
                     Target::Path(old) => fs::linkat(CWD, old, CWD, &new.0[..], flags),
                     Target::Fd(fd) => fs::linkat(fd, "", CWD, &new.0[..], flags | AtFlags::EMPTY_PATH),
                 }
             })),
-            Op::Symlink(target, path) => done(fs::symlink(&target.0[..], &path.0[..])),
-            Op::Readlink(path) => {
+            ScriptOp::Symlink(target, path) => done(fs::symlink(&target.0[..], &path.0[..])),
+            ScriptOp::Readlink(path) => {
                 fs::readlink(&path.0[..], Vec::new()).map(|target| Outcome::Path(target.into_bytes()))
             }
-            Op::Unlink(path) => done(fs::unlink(&path.0[..])),
-            Op::Rmdir(path) => done(fs::rmdir(&path.0[..])),
-            Op::Rename(from, to, how) => {
+            ScriptOp::Unlink(path) => done(fs::unlink(&path.0[..])),
+            ScriptOp::Rmdir(path) => done(fs::rmdir(&path.0[..])),
+            ScriptOp::Rename(from, to, how) => {
                 let flags = match how {
                     Rename::Replace => RenameFlags::empty(),
                     Rename::NoReplace => RenameFlags::NOREPLACE,
@@ -183,12 +187,12 @@ impl Host {
                 };
                 done(fs::renameat_with(CWD, &from.0[..], CWD, &to.0[..], flags))
             }
-            Op::List(Object::Held(held)) => self.fd(*held).and_then(list),
-            Op::List(Object::Path(path)) => {
+            ScriptOp::List(Object::Held(held)) => self.fd(*held).and_then(list),
+            ScriptOp::List(Object::Path(path)) => {
                 let flags = OFlags::DIRECTORY | OFlags::NONBLOCK;
                 fs::open(&path.0[..], flags, Mode::empty()).and_then(|fd| list(fd.as_fd()))
             }
-            Op::Chdir(object) => done(self.target(object).and_then(|to| match to {
+            ScriptOp::Chdir(object) => done(self.target(object).and_then(|to| match to {
                 Target::Path(path) => rustix::process::chdir(path),
                 Target::Fd(fd) => rustix::process::fchdir(fd),
             })),
@@ -196,16 +200,16 @@ impl Host {
         })
     }
 
-    fn attributes(&self, op: &Op) -> Answer {
+    fn attributes(&self, op: &ScriptOp) -> Answer {
         match op {
-            Op::Stat(object, follow) => {
+            ScriptOp::Stat(object, follow) => {
                 let stat = match self.target(object)? {
                     Target::Path(path) => fs::statat(CWD, path, at_flags(*follow))?,
                     Target::Fd(fd) => fs::fstat(fd)?,
                 };
                 Ok(Outcome::Facts(facts(&stat)))
             }
-            Op::Access(path, wanted) => {
+            ScriptOp::Access(path, wanted) => {
                 let bits = [
                     (Access::READ, fs::Access::READ_OK),
                     (Access::WRITE, fs::Access::WRITE_OK),
@@ -214,25 +218,25 @@ impl Host {
                 let asked = bits.into_iter().filter(|(bit, _)| wanted.contains(*bit)).map(|(_, word)| word);
                 done(fs::accessat(CWD, &path.0[..], asked.collect(), AtFlags::EACCESS))
             }
-            Op::Chmod(object, mode) => done(match self.target(object)? {
+            ScriptOp::Chmod(object, mode) => done(match self.target(object)? {
                 Target::Path(path) => fs::chmodat(CWD, path, mode_bits(*mode), AtFlags::empty()),
                 Target::Fd(fd) => fs::fchmod(fd, mode_bits(*mode)),
             }),
-            Op::Chown(object, uid, gid, follow) => {
+            ScriptOp::Chown(object, uid, gid, follow) => {
                 let (uid, gid) = (uid.map(fs::Uid::from_raw), gid.map(fs::Gid::from_raw));
                 done(match self.target(object)? {
                     Target::Path(path) => fs::chownat(CWD, path, uid, gid, at_flags(*follow)),
                     Target::Fd(fd) => fs::fchown(fd, uid, gid),
                 })
             }
-            Op::Times(object, accessed, modified, follow) => {
+            ScriptOp::Times(object, accessed, modified, follow) => {
                 let times = fs::Timestamps { last_access: timespec(*accessed), last_modification: timespec(*modified) };
                 done(match self.target(object)? {
                     Target::Path(path) => fs::utimensat(CWD, path, &times, at_flags(*follow)),
                     Target::Fd(fd) => fs::futimens(fd, &times),
                 })
             }
-            Op::Xattr(object, op, follow) => xattr(&self.target(object)?, op, *follow),
+            ScriptOp::Xattr(object, op, follow) => xattr(&self.target(object)?, op, *follow),
             other => unreachable!("{other} is made elsewhere"),
         }
     }

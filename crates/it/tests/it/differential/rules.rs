@@ -1,6 +1,6 @@
 //! Differences that are known, each with its reason. Whatever else differs is a mistake.
 
-use esker_fs_posix::script::{Op, Room, XattrOp};
+use esker_fs_posix::script::{Room, ScriptOp, XattrOp};
 use esker_fs_posix::{OpenFlags, Whence};
 
 use super::bed::System;
@@ -30,7 +30,7 @@ pub enum Then {
 
 /// A call whose answers differ.
 pub struct Seen<'a> {
-    pub op: &'a Op,
+    pub op: &'a ScriptOp,
     /// Whether it is about a held directory.
     pub is_directory: bool,
     /// Whether the working directory was removed.
@@ -45,9 +45,9 @@ const RULES: [Rule; 7] = [
         then: Then::Rewinds,
         systems: &System::ALL,
         is: |seen| {
-            let moves = matches!(seen.op, Op::Seek(..));
+            let moves = matches!(seen.op, ScriptOp::Seek(..));
             // A read of a directory fails, but for another reason if its position is very far behind.
-            let reads = matches!(seen.op, Op::Read(..)) && seen.our == "EISDIR" && seen.their == "EINVAL";
+            let reads = matches!(seen.op, ScriptOp::Read(..)) && seen.our == "EISDIR" && seen.their == "EINVAL";
             seen.is_directory && (moves || reads)
         },
     },
@@ -55,7 +55,7 @@ const RULES: [Rule; 7] = [
         why: "reserved-data: reserved ranges are data where the kernel's cache has pages of them, which a read leaves",
         then: Then::Rewinds,
         systems: &System::ALL,
-        is: |seen| matches!(seen.op, Op::Seek(_, Whence::Data | Whence::Hole, _)),
+        is: |seen| matches!(seen.op, ScriptOp::Seek(_, Whence::Data | Whence::Hole, _)),
     },
     Rule {
         why: "removed-parent: the kernel's cache still knows the directory above a removed working directory",
@@ -67,13 +67,13 @@ const RULES: [Rule; 7] = [
         why: "trusted-names: btrfs lists names of the superuser to every user",
         then: Then::GoesOn,
         systems: &[System::Btrfs],
-        is: |seen| matches!(seen.op, Op::Xattr(_, XattrOp::List, _)) && shows_trusted(seen.our, seen.their),
+        is: |seen| matches!(seen.op, ScriptOp::Xattr(_, XattrOp::List, _)) && shows_trusted(seen.our, seen.their),
     },
     Rule {
         why: "not-empty: XFS says that a directory which is not empty exists",
         then: Then::GoesOn,
         systems: &[System::Xfs],
-        is: |seen| matches!(seen.op, Op::Rename(..)) && seen.our == "ENOTEMPTY" && seen.their == "EEXIST",
+        is: |seen| matches!(seen.op, ScriptOp::Rename(..)) && seen.our == "ENOTEMPTY" && seen.their == "EEXIST",
     },
     Rule {
         why: "btrfs-facts: btrfs does not count subdirectories as names of their directory, and does not read what it \
@@ -149,18 +149,18 @@ fn shows_trusted(our: &str, their: &str) -> bool {
 }
 
 /// Whether a call is made on this file system at all. What one of both lacks would make the trees differ.
-pub fn is_played(system: System, op: &Op) -> bool {
+pub fn is_played(system: System, op: &ScriptOp) -> bool {
     match op {
         // ext4 and tmpfs share no bytes between files.
-        Op::Clone(..) => matches!(system, System::Xfs | System::Btrfs),
+        ScriptOp::Clone(..) => matches!(system, System::Xfs | System::Btrfs),
         // tmpfs has no FALLOC_FL_ZERO_RANGE.
-        Op::Allocate(_, Room::Zero | Room::ZeroKeep, ..) => system != System::Tmpfs,
+        ScriptOp::Allocate(_, Room::Zero | Room::ZeroKeep, ..) => system != System::Tmpfs,
         // btrfs changes no times and no mode if a hole is made behind the end.
-        Op::Allocate(_, Room::Punch, ..) => system != System::Btrfs,
+        ScriptOp::Allocate(_, Room::Punch, ..) => system != System::Btrfs,
         // Reads of the trait do not carry that they leave times of access alone.
-        Op::Open(_, _, flags, _) => !flags.contains(OpenFlags::NOATIME),
+        ScriptOp::Open(_, _, flags, _) => !flags.contains(OpenFlags::NOATIME),
         // A read of no bytes is an access to tmpfs alone.
-        Op::Read(_, 0, _) => system != System::Tmpfs,
+        ScriptOp::Read(_, 0, _) => system != System::Tmpfs,
         _ => true,
     }
 }
