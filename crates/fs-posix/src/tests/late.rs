@@ -9,7 +9,7 @@ use esker_vfs::{
 };
 
 use super::*;
-use crate::script::{Actor, Random, ScriptOp, audit, play};
+use crate::script::{Actor, Bounded, Random, ScriptOp, audit, play};
 
 /// `Ram` behind a wait. It has none of the shortcuts.
 struct Late(Ram, Rt);
@@ -141,4 +141,26 @@ fn a_look_leaves_times_of_access_alone() {
     assert!(answers.last().unwrap().contains("accessed=941858476"), "{answers:?}");
     let tree = at_once(audit(&mut actor));
     assert!(tree.last().unwrap().contains("accessed=941858476"), "{tree:#?}");
+}
+
+#[test]
+fn all_scripts_of_one_step_come_to_the_same_on_a_file_system_that_waits() {
+    let scripts = Bounded::new(1);
+    let mut succeeded = 0;
+    for number in 0..scripts.count() {
+        let script = scripts.script(number);
+        let mut prompt = Actor::new(process());
+        let answers = at_once(play(&script, &mut prompt));
+        let tree = at_once(audit(&mut prompt));
+        let sim = Sim::new(SimConfig::seeded(number));
+        let files = Late(ram(), sim.rt());
+        let text = format!("{script:?}");
+        let late = sim.block_on(async move {
+            let mut late = Actor::new(world(files).process(Cred::root()));
+            (play(&script, &mut late).await, audit(&mut late).await)
+        });
+        assert_eq!((&answers, &tree), (&late.0, &late.1), "script {number}: {text}");
+        succeeded += u64::from(answers.iter().all(|answer| !answer.starts_with('E')));
+    }
+    assert!(succeeded > scripts.count() / 3, "{succeeded} of {} scripts fail nowhere", scripts.count());
 }

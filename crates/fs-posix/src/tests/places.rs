@@ -110,3 +110,27 @@ fn rights_decide_what_a_user_may() {
     assert_eq!(at_once(process.chown("A", Some(1000), None, Follow::Links)), Err(Errno::EPERM));
     assert_eq!(open(&process, "A/new", OpenFlags::RDWR | OpenFlags::CREAT), Err(Errno::EACCES));
 }
+
+#[test]
+fn flags_of_inodes_hold_back_the_superuser_too() {
+    use esker_vfs::FileFlags;
+    let process = process();
+    let fd = made(&process, "log");
+    at_once(process.write(fd, b"one")).unwrap();
+    at_once(process.set_flags(fd, FileFlags::APPEND)).unwrap();
+    assert_eq!(open(&process, "log", OpenFlags::WRONLY), Err(Errno::EPERM));
+    assert_eq!(open(&process, "log", OpenFlags::WRONLY | OpenFlags::APPEND | OpenFlags::TRUNC), Err(Errno::EPERM));
+    let append = open(&process, "log", OpenFlags::WRONLY | OpenFlags::APPEND).unwrap();
+    assert_eq!(at_once(process.write(append, b"two")), Ok(3));
+    assert_eq!(at_once(process.set_status_flags(append, OpenFlags::empty())), Err(Errno::EPERM));
+    assert_eq!(at_once(process.truncate("log", 0)), Err(Errno::EPERM));
+    assert_eq!(at_once(process.unlink("log")), Err(Errno::EPERM));
+    at_once(process.set_flags(fd, FileFlags::IMMUTABLE)).unwrap();
+    assert_eq!(open(&process, "log", OpenFlags::WRONLY | OpenFlags::APPEND), Err(Errno::EPERM));
+    assert_eq!(at_once(process.chmod("log", 0o600, Follow::Links)), Err(Errno::EPERM));
+    process.set_cred(Cred::user(1000, 1000, vec![]));
+    assert_eq!(at_once(process.set_flags("log", FileFlags::NONE)), Err(Errno::EPERM));
+    process.set_cred(Cred::root());
+    at_once(process.set_flags("log", FileFlags::NONE)).unwrap();
+    assert_eq!(at_once(process.unlink("log")), Ok(()));
+}
