@@ -4,8 +4,8 @@
 //!
 //! Reading order: [`word`] (numbers, names, times, what comes with a call), [`attr`] (attributes), [`change`] (words of
 //! single calls), [`listing`] (entries of a directory), [`about`] (abilities and promises), [`system`] (the trait),
-//! [`access`] (permissions), [`walk`] (paths), [`claims`] (inodes that a call holds), [`digest`] (a number for a tree),
-//! [`ram`] (a file system in memory).
+//! [`access`] (permissions), [`walk`](mod@walk) (paths), [`claims`] (inodes that a call holds), [`digest`] (a
+//! number for a tree), [`ram`] (a file system in memory).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -46,7 +46,8 @@ pub fn may_touch(cred: &Cred, attr: &Attr) -> Result<(), Errno> {
 }
 
 /// Whether a change of bytes by this caller takes set-user-ID and set-group-ID from a file. Privileged callers keep
-/// them.
+/// them. As FUSE does, and unlike file systems of the kernel, it leaves set-group-ID without execution by the group to
+/// callers outside the group: only [`kill_privileges`] says what is lost.
 pub fn loses_privileges(cred: &Cred, attr: &Attr) -> bool {
     let has_any = attr.mode & mode::SET_UID != 0 || is_set_gid(attr.mode);
     attr.kind == FileType::File && has_any && !cred.privileged
