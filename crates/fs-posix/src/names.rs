@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_vfs::walk::PATH_BYTES_MAX;
-use esker_vfs::{Cookie, FileType, Ino, Listing, Name, NewKind, Remove, Rename};
+use esker_vfs::{Cookie, FileType, Ino, Listing, NewKind, Remove, Rename};
 
 use crate::file::{Fd, File};
 use crate::flags::Access;
@@ -183,13 +183,15 @@ impl Process {
     pub async fn rename(&self, from: impl Into<Where<'_>>, to: impl Into<Where<'_>>, how: Rename) -> Result<(), Errno> {
         let from = self.parent(from.into()).await?;
         let to = self.parent(to.into()).await?;
-        let LastName::Name(old) = from.last else { return Err(Errno::EBUSY) };
-        let LastName::Name(new) = to.last else {
-            return Err(if how == Rename::NoReplace { Errno::EEXIST } else { Errno::EBUSY });
-        };
-        let old = Name::new(old)?;
+        let occupied = if how == Rename::NoReplace { Errno::EEXIST } else { Errno::EBUSY };
+        for (named, error) in [(&from, Errno::EBUSY), (&to, occupied)] {
+            if !matches!(named.last, LastName::Name(_)) {
+                return Err(error);
+            }
+        }
+        let old = from.name(Errno::EBUSY)?;
         let source = self.child(&from.dir, old).await?.ok_or(Errno::ENOENT)?;
-        let new = Name::new(new)?;
+        let new = to.name(Errno::EBUSY)?;
         let target = self.child(&to.dir, new).await?;
         match (how, &target) {
             (Rename::NoReplace, Some(_)) => return Err(Errno::EEXIST),

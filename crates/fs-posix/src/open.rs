@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_vfs::walk::LINKS_MAX;
-use esker_vfs::{Attr, FileFlags, FileType, Name, NewKind};
+use esker_vfs::{Attr, FileFlags, FileType, NewKind};
 
 use crate::file::{Fd, File};
 use crate::flags::{Access, OpenFlags};
@@ -74,17 +74,14 @@ impl Process {
         let mut path = Cow::Borrowed(at.path());
         for _ in 0..=LINKS_MAX {
             let named = self.parent_from(&start, &path).await?;
-            let name = match named.last {
-                LastName::Name(name) => name,
-                LastName::Dot | LastName::DotDot | LastName::Root => {
-                    let reached = self.reach_from(&start, &path, Follow::Links).await?;
-                    return existing(reached, flags);
-                }
-            };
+            if !matches!(named.last, LastName::Name(_)) {
+                let reached = self.reach_from(&start, &path, Follow::Links).await?;
+                return existing(reached, flags);
+            }
             if named.slash {
                 return Err(Errno::EISDIR);
             }
-            let name = Name::new(name)?;
+            let name = named.name(Errno::EISDIR)?;
             let Some(found) = self.child(&named.dir, name).await? else {
                 self.may(&named.attr, Access::WRITE | Access::EXECUTE)?;
                 let made = self.make(&named.dir, &named.attr, Some(name), NewKind::File, mode).await?;

@@ -137,9 +137,10 @@ impl<'a> Named<'a> {
     /// The name.
     ///
     /// # Errors
-    /// `otherwise` if the path ends with none; `ENAMETOOLONG`.
+    /// `otherwise` if the path ends with none; `ENOENT` if the directory was removed; `ENAMETOOLONG`.
     pub(crate) fn name(&self, otherwise: Errno) -> Result<Name<'a>, Errno> {
         match self.last {
+            LastName::Name(_) if self.attr.links == 0 => Err(Errno::ENOENT),
             LastName::Name(name) => Name::new(name),
             LastName::Dot | LastName::DotDot | LastName::Root => Err(otherwise),
         }

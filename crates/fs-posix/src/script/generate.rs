@@ -12,7 +12,7 @@ use crate::paths::Follow;
 
 /// Names at which random scripts meet: of files, directories and symbolic links, as long as no rename mixes them up.
 const FILES: [&str; 8] = ["foo", "bar", "A/foo", "B/foo", "A/bar", "B/bar", "A/C/foo", "/A/foo"];
-const DIRECTORIES: [&str; 4] = ["A", "B", "A/C", "B/C"];
+const DIRECTORIES: [&str; 5] = ["A", "B", "A/C", "B/C", "/A"];
 const LINKS: [&str; 2] = ["link", "A/link"];
 /// Words that paths may be and rarely are.
 const ODD: [&str; 22] = [

@@ -144,7 +144,10 @@ fn compare(system: System, script: &[ScriptOp]) -> Played {
         };
         let here = at_once(ours.call(&ScriptOp::Stat(Object::Path(".".into()), Follow::Links)));
         let is_lost = matches!(here, Outcome::Facts(Facts { links: 0, .. }));
-        match rules::explain(system, &Seen { op, is_directory, is_lost, our: &our, their: &their }) {
+        match rules::explain(
+            system,
+            &Seen { op, before: &script[..number], is_directory, is_lost, our: &our, their: &their },
+        ) {
             Some(rule) => {
                 *played.explained.entry(rule.why).or_default() += 1;
                 match (rule.then, op) {

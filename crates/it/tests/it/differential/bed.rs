@@ -36,7 +36,7 @@ impl System {
     fn make(self) -> Option<(&'static [&'static str], u64)> {
         const EXT: &str = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         match self {
-            System::Ext4 => Some((&["mkfs.ext4", "-q", "-F", "-N", "8192", "-E", EXT], 128 << 20)),
+            System::Ext4 => Some((&["mkfs.ext4", "-q", "-F", "-b", "4096", "-N", "8192", "-E", EXT], 128 << 20)),
             System::Xfs => Some((&["mkfs.xfs", "-q", "-K", "-f"], 320 << 20)),
             System::Btrfs => Some((&["mkfs.btrfs", "-q", "-K", "-f"], 192 << 20)),
             System::Tmpfs => None,

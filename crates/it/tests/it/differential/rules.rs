@@ -31,6 +31,8 @@ pub enum Then {
 /// A call whose answers differ.
 pub struct Seen<'a> {
     pub op: &'a ScriptOp,
+    /// The calls before it.
+    pub before: &'a [ScriptOp],
     /// Whether it is about a held directory.
     pub is_directory: bool,
     /// Whether the working directory was removed.
@@ -52,10 +54,13 @@ const RULES: [Rule; 7] = [
         },
     },
     Rule {
-        why: "reserved-data: reserved ranges are data where the kernel's cache has pages of them, which a read leaves",
+        why: "holes: reserved ranges are data where the kernel's cache has pages of them, and copies of holes are zeroes",
         then: Then::Rewinds,
         systems: &System::ALL,
-        is: |seen| matches!(seen.op, ScriptOp::Seek(_, Whence::Data | Whence::Hole, _)),
+        is: |seen| {
+            let looks = matches!(seen.op, ScriptOp::Seek(_, Whence::Data | Whence::Hole, _));
+            looks && seen.before.iter().any(|op| matches!(op, ScriptOp::Allocate(..) | ScriptOp::Copy(..)))
+        },
     },
     Rule {
         why: "removed-parent: the kernel's cache still knows the directory above a removed working directory",
