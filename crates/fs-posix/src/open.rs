@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use esker_base::Errno;
+use esker_vfs::attr::mode;
 use esker_vfs::walk::LINKS_MAX;
 use esker_vfs::{Attr, FileFlags, FileType, NewKind};
 
@@ -89,13 +90,24 @@ impl Process {
             };
             let followed = !flags.intersects(OpenFlags::NOFOLLOW | OpenFlags::EXCL);
             if found.attr.kind != FileType::Symlink || !followed {
-                return existing(found, flags);
+                let is_planted = self.is_planted(&named.attr, &found.attr);
+                let opened = existing(found, flags)?;
+                return if is_planted { Err(Errno::EACCES) } else { Ok(opened) };
             }
             let target = self.0.world.0.files.target(self.call(), found.node.ino()).await?;
             start = if target.starts_with(b"/") { Node::Shared(self.root()) } else { named.dir };
             path = Cow::Owned(target.into_vec());
         }
         Err(Errno::ELOOP)
+    }
+
+    /// Whether another user may have laid this here for callers that mean to make a file: `may_create_in_sticky` of Linux,
+    /// without `protected_regular` and `protected_fifos`. The superuser is no exception.
+    fn is_planted(&self, dir: &Attr, found: &Attr) -> bool {
+        const SHARED: u16 = mode::STICKY | 0o002;
+        let is_strange = found.uid != dir.uid && found.uid != self.0.cred.borrow().uid;
+        let is_usual = matches!(found.kind, FileType::File | FileType::Fifo);
+        dir.mode & SHARED == SHARED && is_strange && !is_usual
     }
 
     /// Checks what an open of this inode takes, and cuts it.
