@@ -1,16 +1,17 @@
-//! Words that every other crate uses: units, ranges, a bitmap, an interval map, a codec, seeded random streams and the
-//! event digest.
+//! Words that every other crate uses: units, ranges, a bitmap, an interval map, a codec, seeded random streams, the
+//! event digest and error numbers.
 //!
 //! Invariant: no I/O, no clock, no global state. Every function is a pure function of its arguments.
 //!
 //! Reading order: [`units`] (sizes, times), [`range`], [`bits`], [`spans`], [`codec`] (bytes on media and on the wire),
-//! [`rng`] (named streams), [`digest`] (fingerprint of a run).
+//! [`rng`] (named streams), [`digest`] (fingerprint of a run), [`errno`].
 
 #![forbid(unsafe_code)]
 
 pub mod bits;
 pub mod codec;
 pub mod digest;
+pub mod errno;
 pub mod range;
 pub mod renamed;
 pub mod rng;
@@ -19,6 +20,7 @@ pub mod units;
 
 pub use bits::Bits;
 pub use digest::Digest;
+pub use errno::Errno;
 pub use range::{ByteRange, span};
 pub use rng::Stream;
 pub use spans::Spans;

@@ -3,7 +3,7 @@
 use esker_base::Time;
 
 use crate::call::Call;
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::wire::{Decoder, Encoder, Field, Malformed};
 
 /// A thread of a trace: an index into its list of threads. Numbers of the system may come twice, these may not.

@@ -12,7 +12,7 @@ mod text;
 
 pub use assemble::read_trace;
 
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::trace::Platform;
 use crate::warning::Warnings;
 use lex::Arg;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: never opens a file and never makes a call: reads bytes that it is given.
 //!
-//! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names), [`errno`],
+//! Reading order: [`name`] (paths and words as bytes), [`words`] (flags and choices under portable names),
 //! [`call`] (the closed list of calls), [`action`], [`snapshot`], [`final_tree`], [`trace`] (all together),
 //! [`warning`] (what is counted rather than refused), [`import`] (foreign formats).
 
@@ -11,7 +11,6 @@
 pub mod action;
 pub mod anonymise;
 pub mod call;
-pub mod errno;
 pub mod etrace;
 pub mod final_tree;
 pub mod generate;
@@ -25,7 +24,7 @@ pub mod words;
 
 pub use action::{Action, Outcome, ProcessId, ThreadId};
 pub use call::{AsyncOp, AsyncQueue, At, Call, Fd, Object, Status};
-pub use errno::Errno;
+pub use esker_base::Errno;
 pub use final_tree::FinalTree;
 pub use name::{PathBytes, Word};
 pub use snapshot::{Entry, EntryKind, Snapshot, Xattr};

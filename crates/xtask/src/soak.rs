@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 7] = [
+static SOAKS: [Soak; 8] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -54,6 +54,12 @@ static SOAKS: [Soak; 7] = [
         word: "layers",
         place: &["-p", "esker-it", "--test", "it"],
         test: "kill_nine::no_flushed_write_is_lost_by_kills_while_a_member_is_pulled_and_comes_back",
+        ..KILLS
+    },
+    Soak {
+        word: "files",
+        place: &["-p", "esker-it", "--test", "it"],
+        test: "differential::ram_answers_as_the_kernel_does_for_a_long_time",
         ..KILLS
     },
     Soak {
@@ -90,6 +96,8 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a
 /// hundred times in each round; some ten minutes.
+///
+/// `cargo xtask soak files [--seed N]`: 10^6 random calls on each of ext4, XFS, btrfs and tmpfs, and the same on `Ram`.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

@@ -5,6 +5,7 @@
 
 mod calibrated;
 mod conformance;
+mod differential;
 mod docs;
 mod file_system_cuts;
 mod guests;

@@ -1,7 +1,7 @@
 //! What calls are made of.
 
 use crate::action::{ProcessId, ThreadId};
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut, structs, word_fields};
 use crate::words::*;

@@ -4,7 +4,7 @@ use esker_base::Stream;
 
 use crate::action::Outcome;
 use crate::call::{At, Call, Fd, Object, Status};
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind, Xattr};
 use crate::words::*;

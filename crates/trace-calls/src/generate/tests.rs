@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::action::Outcome;
 use crate::call::{Call, Fd};
-use crate::errno::Errno;
+use esker_base::Errno;
 
 #[test]
 fn one_seed_is_one_trace() {

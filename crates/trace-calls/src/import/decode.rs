@@ -16,7 +16,7 @@ mod queues;
 use std::collections::BTreeMap;
 
 use crate::call::Call;
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::import::RawCall;
 use crate::name::Word;
 use crate::trace::Platform;

@@ -11,7 +11,7 @@ use std::io::BufRead;
 use super::lex::{Arg, Lexer};
 use super::text::{Line, Lines, shown};
 use super::{OnBad, ParseError, RawCall, Ret, TraceSource};
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Platform;

@@ -12,7 +12,7 @@ use std::io::BufRead;
 use super::lex::Arg;
 use super::text::{Line, Lines, shown};
 use super::{OnBad, ParseError, RawCall, TraceSource};
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::trace::Platform;
 use crate::warning::{WarningKind, Warnings};
 use line::{Body, CallLine, Clock, LineError};

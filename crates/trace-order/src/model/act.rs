@@ -150,7 +150,7 @@ impl World {
         for fd in fds {
             let descriptor = self.fd(thread, *fd)?;
             if for_io && self.descriptions[descriptor.description].flags.contains(OpenFlags::O_PATH) {
-                return Err(esker_trace_calls::errno::Errno::EBADF);
+                return Err(esker_base::Errno::EBADF);
             }
         }
         Ok(self.seen.unwrap_or(0))

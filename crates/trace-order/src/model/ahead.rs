@@ -8,7 +8,7 @@
 
 use esker_trace_calls::action::{Action, Outcome};
 use esker_trace_calls::call::Call;
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::words::{OpenFlags, RenameFlags};
 
 use super::World;

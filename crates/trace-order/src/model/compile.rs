@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use esker_trace_calls::action::{Action, Outcome, ProcessId, ThreadId};
 use esker_trace_calls::call::Call;
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::final_tree::FinalTree;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};

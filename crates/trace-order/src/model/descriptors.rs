@@ -2,7 +2,7 @@
 
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::Fd;
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::words::{CloseRangeFlags, FileKind, OpenFlags};
 
 use crate::compiled::{Slot, SlotEffect};

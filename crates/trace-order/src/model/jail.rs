@@ -5,7 +5,7 @@
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{At, Call, Fd, Object};
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::FileKind;
 

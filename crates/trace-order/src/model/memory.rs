@@ -7,7 +7,7 @@
 use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::{Call, Fd};
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::words::{MapFlags, OpenFlags};
 
 use crate::compiled::SlotEffect;

@@ -2,7 +2,7 @@
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{At, Fd};
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::{FileKind, OpenFlags};
 

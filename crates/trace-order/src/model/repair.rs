@@ -3,7 +3,7 @@
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Call, Fd, Object};
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{Entry, EntryKind};
 use esker_trace_calls::wire::Field;

@@ -2,7 +2,7 @@
 
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Fd, Object};
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::words::{FallocFlags, FileKind, OpenFlags, Whence};
 
 use super::World;

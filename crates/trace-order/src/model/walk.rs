@@ -1,6 +1,6 @@
 //! From a path to what it leads to, as Linux walks (fs/namei.c): symbolic links, dots, trailing slashes, limits.
 
-use esker_trace_calls::errno::Errno;
+use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::FileKind;
 

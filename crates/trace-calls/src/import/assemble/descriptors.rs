@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Item;
 use crate::action::{Outcome, ProcessId};
 use crate::call::{Call, Fd};
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::trace::{Inherited, Trace};
 use crate::warning::WarningKind;

@@ -2,7 +2,7 @@
 
 use super::super::Ret;
 use super::super::lex::{Arg, LexError, Lexer, number};
-use crate::errno::Errno;
+use esker_base::Errno;
 
 /// What is said of a line without a time.
 pub(super) const NO_TIME: &str = "a time";

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 
 use crate::action::Outcome;
-use crate::errno::Errno;
+use esker_base::Errno;
 use crate::import::{OnBad, ParseError, read_trace, strace::Strace};
 use crate::trace::Trace;
 use crate::warning::WarningKind;

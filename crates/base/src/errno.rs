@@ -1,5 +1,5 @@
-//! Error numbers under their symbolic names. The numbers are those of Linux's generic table, whatever platform a trace
-//! is from, and are part of the formats.
+//! Error numbers under their symbolic names. The numbers are those of Linux's generic table on every platform, and are
+//! part of formats.
 
 /// Why a call failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
