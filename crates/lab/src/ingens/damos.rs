@@ -1,6 +1,6 @@
-//! DAMON's schemes for huge pages. `ETHP` is the one that its author measures. Memory that one sample in twenty finds in
-//! use may have huge pages. Memory of 2 MiB and more without a use for 7 s may not. `SETTLED` is that of his first tests:
-//! both from 2 MiB on, and only if use has not changed for a second.
+//! DAMON's schemes for huge pages. `ETHP` is the one that its author measures. Memory that one sample in twenty finds
+//! in use may have huge pages. Memory of 2 MiB and more without a use for 7 s may not. `SETTLED` is that of his first
+//! tests: both from 2 MiB on, and only if use has not changed for a second.
 //!
 //! The kernel's monitor gives advice for ranges (`MADV_HUGEPAGE`, `MADV_NOHUGEPAGE`). Huge pages come from faults and
 //! from khugepaged, which look for the advice.
