@@ -3,19 +3,19 @@
 //! which errors by class are learned, and the others are held out. The place within a half tells the target: ext4, XFS
 //! and Btrfs over catalogue models of flash, a disk and flash, in turn.
 //!
-//! Each program is recorded (`esker trace record`) on the next of these targets, a few times, and the shortest recording
-//! counts. Then the program itself and its prediction (`esker trace predict --prepared`) run on the target in turns. Both
-//! commands are processes of their own, apart from the models of this one. Every run begins on a new file system: ext4
-//! makes files at a fifth of its rate for minutes after others were removed. The program's own files are not in memory;
-//! its libraries are. The error is that of the whole process.
+//! Each program is recorded (`esker trace record`) on this machine's own file system, a few times, and the shortest
+//! recording counts. Then the program itself and its prediction (`esker trace predict --prepared`) run on the target in
+//! turns, each on a new file system. Both commands are processes of their own, apart from the models of this one. The
+//! program's own files are not in memory there; its libraries are. The error is that of the whole process.
+//!
+//! Recordings of a slower device would serve less: a thread that waits for the I/O of another one by a lock seems to
+//! compute.
 //!
 //! `--quick` judges the held-out half by the table of known errors. The long form first measures the other half. It
 //! prints that table's rows: mean and worst by class, and the error to state. That is [`MARGIN`] times the worst,
 //! because a half of another dozen programs has a worse one as often as not. It is at least [`LEAST`].
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,8 +45,6 @@ const LIMIT: &str = "240";
 /// Debian's programs, whatever else is installed.
 const SEARCH: &str = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 const INODES: u32 = 100_000;
-/// Where a program works, below the root of a run, when it is recorded.
-const WORK: &str = "work";
 /// Exit status of `esker trace predict` where a replay predicts nothing.
 const NO_PREDICTION: i32 = 4;
 
@@ -107,9 +105,8 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 fn measured(half: &[Entry], mounts: &[Mounted], lab: &Lab<'_>) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     for (at, entry) in half.iter().enumerate() {
-        let [here, elsewhere] = [at, at + 1].map(|at| at % PLACES.len());
-        let (place, on) = (PLACES[here].0, &mounts[here]);
-        match Recorded::new(entry, &mounts[elsewhere], lab).and_then(|program| program.row(on, lab)) {
+        let (place, on) = (PLACES[at % PLACES.len()].0, &mounts[at % PLACES.len()]);
+        match Recorded::new(entry, lab).and_then(|program| program.row(on, lab)) {
             Ok(row) => {
                 let (name, class, took, percent) =
                     (&row.name, row.class.name(), row.original_ms, |share| share * 100.0);
@@ -175,7 +172,6 @@ fn judge(rows: &[Row]) -> Vec<Figure> {
 /// A program as it was recorded.
 struct Recorded {
     entry: Entry,
-    /// Where it worked when it was recorded.
     folder: PathBuf,
     /// The folder as the program finds it, and its name, which some of its files hold.
     pristine: PathBuf,
@@ -186,23 +182,22 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn new(entry: &Entry, on: &Mounted, lab: &Lab<'_>) -> Result<Recorded, LabError> {
+    fn new(entry: &Entry, lab: &Lab<'_>) -> Result<Recorded, LabError> {
         demand(entry)?;
         let scratch = lab.folder()?;
+        // Recordings have no other names of it.
         let own = std::fs::canonicalize(scratch.path()).map_err(LabError::scratch(scratch.path()))?;
-        let pristine = own.join("before");
+        let [folder, pristine] = ["work", "before"].map(|name| own.join(name));
         std::fs::create_dir(&pristine).map_err(LabError::scratch(&pristine))?;
         shell(&entry.prepare, &pristine)?;
         let mut recordings = Vec::new();
         for number in 0..lab.scale(QUICK_RECORDINGS, RECORDINGS) {
-            let folder = placed(&pristine, Path::new(WORK), on, lab.seed)?;
-            let file = own.join(format!("{number}.etrace"));
-            recordings.push((recorded(entry, &folder, &file)?, file, folder));
+            copy(&pristine, &folder)?;
+            recordings.push(recorded(entry, &folder, own.join(format!("{number}.etrace")))?);
         }
-        let shortest = recordings.into_iter().min_by_key(|(trace, ..)| took(trace));
-        let (trace, file, folder) = shortest.expect("it was recorded");
-        let (entry, snapshot) = (entry.clone(), compiled(trace)?.snapshot().clone());
-        Ok(Recorded { entry, folder, pristine, file, snapshot, seed: lab.seed, _scratch: scratch })
+        let (trace, file) = recordings.into_iter().min_by_key(|(trace, _)| took(trace)).expect("it was recorded");
+        let snapshot = compiled(trace)?.snapshot().clone();
+        Ok(Recorded { entry: entry.clone(), folder, pristine, file, snapshot, seed: lab.seed, _scratch: scratch })
     }
 
     fn row(&self, on: &Mounted, lab: &Lab<'_>) -> Result<Row, LabError> {
@@ -225,8 +220,10 @@ impl Recorded {
     /// Nanoseconds that the program itself takes there.
     fn original(&self, on: &Mounted) -> Result<f64, LabError> {
         // Where a replay would find it, among the same directories: it matters to file systems that spread these.
-        let folder = self.folder.strip_prefix("/").unwrap_or(&self.folder);
-        let folder = placed(&self.pristine, folder, on, self.seed)?;
+        afresh(on, &Snapshot::default(), self.seed)?;
+        let folder = on.run_dir().join(TREE).join(self.folder.strip_prefix("/").unwrap_or(&self.folder));
+        copy(&self.pristine, &folder)?;
+        on.forget()?;
         let words = words(&self.entry.run, &folder);
         Ok(timing::seconds(|| peer::output(&words[0], &words[1..]))? * 1e9)
     }
@@ -256,13 +253,14 @@ struct Predicted {
     error: Option<f64>,
 }
 
-fn recorded(entry: &Entry, folder: &Path, file: &Path) -> Result<Trace, LabError> {
-    let [to, root] = [file, folder].map(|path| path.display().to_string());
+/// A recording of a program, and its file.
+fn recorded(entry: &Entry, folder: &Path, file: PathBuf) -> Result<(Trace, PathBuf), LabError> {
+    let [to, root] = [file.as_path(), folder].map(|path| path.display().to_string());
     let words = words(&entry.run, folder);
     let options = ["record", "--method", "bpf", "--output", &to, "--root", &root, "--"];
     esker(&options.into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>(), &[0])?;
-    let bytes = std::fs::read(file).map_err(LabError::scratch(file))?;
-    etrace::read(&bytes[..], Limits::GENEROUS).map_err(LabError::data)
+    let bytes = std::fs::read(&file).map_err(LabError::scratch(&file))?;
+    Ok((etrace::read(&bytes[..], Limits::GENEROUS).map_err(LabError::data)?, file))
 }
 
 /// Runs a verb of `esker trace` as a process of its own that ends with one of `statuses`; what it prints.
@@ -306,25 +304,6 @@ fn words(script: &str, folder: &Path) -> Vec<String> {
 fn shell(script: &str, folder: &Path) -> Result<(), LabError> {
     let words = words(script, folder);
     peer::output(&words[0], &words[1..]).map(drop)
-}
-
-/// The folder in which a program works, on a new file system that forgot what its files hold.
-fn placed(pristine: &Path, folder: &Path, on: &Mounted, seed: u64) -> Result<PathBuf, LabError> {
-    afresh(on, &Snapshot::default(), seed)?;
-    open_to_others(on)?;
-    let folder = on.run_dir().join(TREE).join(folder);
-    copy(pristine, &folder)?;
-    on.forget()?;
-    // Recordings have no other names of it.
-    std::fs::canonicalize(&folder).map_err(LabError::scratch(&folder))
-}
-
-/// Some programs work as another user, which must come to the folder.
-fn open_to_others(on: &Mounted) -> Result<(), LabError> {
-    let above = on.at().parent().map(Path::to_path_buf);
-    [on.run_dir()].into_iter().chain(above).try_for_each(|dir| {
-        std::fs::set_permissions(&dir, Permissions::from_mode(0o755)).map_err(LabError::scratch(&dir))
-    })
 }
 
 /// A copy in place of what is there, whose files name their new folder.

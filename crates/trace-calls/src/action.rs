@@ -3,8 +3,8 @@
 use esker_base::Time;
 
 use crate::call::Call;
-use esker_base::Errno;
 use crate::wire::{Decoder, Encoder, Field, Malformed};
+use esker_base::Errno;
 
 /// A thread of a trace: an index into its list of threads. Numbers of the system may come twice, these may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

@@ -12,9 +12,9 @@ mod text;
 
 pub use assemble::read_trace;
 
-use esker_base::Errno;
 use crate::trace::Platform;
 use crate::warning::Warnings;
+use esker_base::Errno;
 use lex::Arg;
 
 /// What is done about a line that cannot be read, or a path that the recorder cut.

@@ -1,10 +1,10 @@
 //! What calls are made of.
 
 use crate::action::{ProcessId, ThreadId};
-use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::wire::{Decoder, Encoder, Field, Malformed, Part, PartMut, structs, word_fields};
 use crate::words::*;
+use esker_base::Errno;
 
 /// A descriptor, by its number in the traced process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

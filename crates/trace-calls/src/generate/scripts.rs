@@ -4,10 +4,10 @@ use esker_base::Stream;
 
 use crate::action::Outcome;
 use crate::call::{At, Call, Fd, Object, Status};
-use esker_base::Errno;
 use crate::name::{PathBytes, Word};
 use crate::snapshot::{Entry, EntryKind, Xattr};
 use crate::words::*;
+use esker_base::Errno;
 
 /// A descriptor of a script, by a number that no kernel gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,10 +16,10 @@ mod queues;
 use std::collections::BTreeMap;
 
 use crate::call::Call;
-use esker_base::Errno;
 use crate::import::RawCall;
 use crate::name::Word;
 use crate::trace::Platform;
+use esker_base::Errno;
 
 pub use args::{Args, Interner, Note};
 

@@ -11,11 +11,11 @@ use std::io::BufRead;
 use super::lex::{Arg, Lexer};
 use super::text::{Line, Lines, shown};
 use super::{OnBad, ParseError, RawCall, Ret, TraceSource};
-use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::snapshot::{Entry, EntryKind, Snapshot};
 use crate::trace::Platform;
 use crate::warning::{WarningKind, Warnings};
+use esker_base::Errno;
 
 /// Reads `sorted.txt`.
 pub struct Ibench<R> {

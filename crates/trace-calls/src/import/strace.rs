@@ -12,9 +12,9 @@ use std::io::BufRead;
 use super::lex::Arg;
 use super::text::{Line, Lines, shown};
 use super::{OnBad, ParseError, RawCall, TraceSource};
-use esker_base::Errno;
 use crate::trace::Platform;
 use crate::warning::{WarningKind, Warnings};
+use esker_base::Errno;
 use line::{Body, CallLine, Clock, LineError};
 
 /// The first half of a call.

@@ -6,9 +6,9 @@
 //! removers of names are put off, behind those that overlap them, that agree with the trace now, and that would not do
 //! so afterwards.
 
+use esker_base::Errno;
 use esker_trace_calls::action::{Action, Outcome};
 use esker_trace_calls::call::Call;
-use esker_base::Errno;
 use esker_trace_calls::words::{OpenFlags, RenameFlags};
 
 use super::World;

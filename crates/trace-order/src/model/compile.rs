@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use esker_base::Errno;
 use esker_trace_calls::action::{Action, Outcome, ProcessId, ThreadId};
 use esker_trace_calls::call::Call;
-use esker_base::Errno;
 use esker_trace_calls::final_tree::FinalTree;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};

@@ -1,8 +1,8 @@
 //! Descriptors and the open file descriptions behind them.
 
+use esker_base::Errno;
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::Fd;
-use esker_base::Errno;
 use esker_trace_calls::words::{CloseRangeFlags, FileKind, OpenFlags};
 
 use crate::compiled::{Slot, SlotEffect};

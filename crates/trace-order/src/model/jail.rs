@@ -3,9 +3,9 @@
 //! A replay has one root. So a path of such a process is resolved here, links and dots included, before the action is
 //! played: below its root an absolute link leads elsewhere than for others.
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{At, Call, Fd, Object};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::FileKind;
 

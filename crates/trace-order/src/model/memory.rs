@@ -4,10 +4,10 @@
 //! are reused. It has a resource of its own, so that no access comes before it is made or after it is gone. Accesses
 //! through it have no order among each other.
 
+use esker_base::Errno;
 use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};
 use esker_trace_calls::call::{Call, Fd};
-use esker_base::Errno;
 use esker_trace_calls::words::{MapFlags, OpenFlags};
 
 use crate::compiled::SlotEffect;

@@ -1,8 +1,8 @@
 //! Calls that make, remove and move names, with their checks in the kernel's order (fs/namei.c).
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{At, Fd, Object};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::{FileKind, RenameFlags};
 

@@ -1,8 +1,8 @@
 //! Opening, with its checks in the kernel's order (`path_openat`, `do_open`, `may_open`).
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{At, Fd};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::words::{FileKind, OpenFlags};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Fd, Object};
-use esker_base::Errno;
 use esker_trace_calls::words::CloneFlags;
 
 use crate::compiled::SlotEffect;

@@ -1,8 +1,8 @@
 //! Asynchronous requests: a control block lives from submission to return, and points to a descriptor and its file.
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{AsyncOp, Fd};
-use esker_base::Errno;
 use esker_trace_calls::words::AsyncKind;
 
 use super::World;

@@ -1,9 +1,9 @@
 //! What a trace claims against the model: a success that cannot be is made possible, by the smallest event that was not
 //! recorded.
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Call, Fd, Object};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{Entry, EntryKind};
 use esker_trace_calls::wire::Field;

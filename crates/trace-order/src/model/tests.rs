@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use esker_base::Errno;
 use esker_base::Time;
 use esker_trace_calls::action::{Action, Outcome, ProcessId, ThreadId};
 use esker_trace_calls::call::{At, Call, Fd, Object, Status};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{Entry, EntryKind};
 use esker_trace_calls::trace::{Platform, Process, Thread, Trace};

@@ -1,8 +1,8 @@
 //! Calls that move bytes or offsets, or change sizes.
 
+use esker_base::Errno;
 use esker_trace_calls::action::ThreadId;
 use esker_trace_calls::call::{Fd, Object};
-use esker_base::Errno;
 use esker_trace_calls::words::{FallocFlags, FileKind, OpenFlags, Whence};
 
 use super::World;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use esker_base::Errno;
 use esker_base::Spans;
 use esker_trace_calls::action::{ProcessId, ThreadId};
-use esker_base::Errno;
 use esker_trace_calls::name::PathBytes;
 use esker_trace_calls::snapshot::{EntryKind, Snapshot};
 use esker_trace_calls::words::{FileKind, OpenFlags};

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Item;
 use crate::action::{Outcome, ProcessId};
 use crate::call::{Call, Fd};
-use esker_base::Errno;
 use crate::name::PathBytes;
 use crate::trace::{Inherited, Trace};
 use crate::warning::WarningKind;
 use crate::words::{CloneFlags, CloseRangeFlags, FcntlCmd, FileKind, OpenFlags};
+use esker_base::Errno;
 
 /// Open descriptors, each with whether exec closes it.
 type Table = BTreeMap<Fd, bool>;

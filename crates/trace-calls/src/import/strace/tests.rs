@@ -3,11 +3,11 @@
 use std::io::BufReader;
 
 use crate::action::Outcome;
-use esker_base::Errno;
 use crate::import::{OnBad, ParseError, read_trace, strace::Strace};
 use crate::trace::Trace;
 use crate::warning::WarningKind;
 use crate::wire::Field;
+use esker_base::Errno;
 
 fn parse(text: &str, on_bad: OnBad) -> Result<Trace, ParseError> {
     read_trace(&mut Strace::new(BufReader::with_capacity(16, text.as_bytes()), on_bad), on_bad)

@@ -1,9 +1,9 @@
 //! Made traces with calls whose I/O is elsewhere.
 
+use esker_base::Errno;
 use esker_base::Time;
 use esker_trace_calls::action::{Action, Outcome, ProcessId, ThreadId};
 use esker_trace_calls::call::At;
-use esker_base::Errno;
 use esker_trace_calls::name::{PathBytes, Word};
 use esker_trace_calls::snapshot::{Entry, EntryKind};
 use esker_trace_calls::trace::{Platform, Process, Thread, Trace};
