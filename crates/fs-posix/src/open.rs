@@ -101,8 +101,8 @@ impl Process {
         Err(Errno::ELOOP)
     }
 
-    /// Whether another user may have laid this here for callers that mean to make a file: `may_create_in_sticky` of Linux,
-    /// without `protected_regular` and `protected_fifos`. The superuser is no exception.
+    /// Whether another user may have laid this here for callers that mean to make a file: `may_create_in_sticky` of
+    /// Linux, without `protected_regular` and `protected_fifos`. The superuser is no exception.
     fn is_planted(&self, dir: &Attr, found: &Attr) -> bool {
         const SHARED: u16 = mode::STICKY | 0o002;
         let is_strange = found.uid != dir.uid && found.uid != self.0.cred.borrow().uid;

@@ -20,11 +20,11 @@ const BELLS: u32 = 32;
 
 /// One counter that only grows, and its waiters. One thread counts.
 ///
-/// Wishes for counts that differ by a multiple of [`BELLS`] share a bell. A waiter first says up to where it waits, then
-/// looks again, then sleeps on its bell's old value. The counter stores first, then looks for waiters at the bells of
-/// all counts that it went past, and rings those whose lowest wish is met. All accesses are in one order, so either the
-/// waiter sees the new count, or the other one sees the wish. A wish that is wiped out by a ring is stated anew by its
-/// waiter, because the bell has changed.
+/// Wishes for counts that differ by a multiple of [`BELLS`] share a bell. A waiter first says up to where it waits,
+/// then looks again, then sleeps on its bell's old value. The counter stores first. Then it looks for waiters at the
+/// bells of all counts that it went past, and rings those whose lowest wish is met. All accesses are in one order, so
+/// either the waiter sees the new count, or the other one sees the wish. A wish that is wiped out by a ring is stated
+/// anew by its waiter, because the bell has changed.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Counter {
