@@ -159,22 +159,30 @@ impl Class {
     pub const COUNT: usize = 3;
 }
 
-/// Where a request comes from. Carried down unchanged, so that policies and traces can attribute it.
+/// Where a request comes from. Carried down unchanged, so that policies and traces can attribute it. Except for `class`,
+/// no field changes what a request means or which credits it takes: the others are labels, and 0 says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tag {
-    /// Number for traces; 0 if none.
+    /// One request of a recording or experiment, by its number there. Set by the program that made the request; read by
+    /// probes that follow it down the stack.
     pub trace: u64,
-    /// Front end or extension that made the request.
+    /// Where requests enter: a mount, a connection, a queue of a guest, a volume of a recording. Set by the front end or
+    /// player; read by caches and tiers that tell clients apart, together with `stream`.
     pub issuer: u32,
-    /// Stream (file, table, client) inside the issuer.
+    /// What the issuer names inside itself: a file system's inode (its low 32 bits), a table of a database. Set by the
+    /// file system or client; read by detectors of sequences and by policies for each file. Numbers of two issuers have
+    /// nothing in common.
     pub stream: u32,
-    /// Process, if known.
+    /// The process that asked, in the numbering of its kernel or recording. Set by front ends and players; read by
+    /// policies that learn which requests of a process follow each other.
     pub pid: u32,
-    /// 0 is normal, higher is more urgent.
+    /// Wish of the client for its own requests: higher is more urgent. Set by the client; read by schedulers of layers
+    /// among requests of one `class`.
     pub priority: u8,
-    /// Storage class (Tags), 0 if none.
+    /// Which kind of medium the data should lie on: the class of a file system's hint. Set by the file system; read by
+    /// caches and tiers that place data. It says nothing of urgency.
     pub storage: u8,
-    /// Admission class.
+    /// Whose credits the request takes. Set by the layer that makes the request; read by the loop that admits it.
     pub class: Class,
 }
 

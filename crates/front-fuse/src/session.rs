@@ -84,7 +84,7 @@ impl Session {
         let Request { unique, node, pid, op } = request;
         let answer = match op {
             Op::Silent => return,
-            op => self.perform(unique, node, Tag { pid, ..Tag::default() }, op, payload).await,
+            op => self.perform(unique, node, Tag { stream: node as u32, pid, ..Tag::default() }, op, payload).await,
         };
         self.channel.answer(answer.unwrap_or_else(|errno| Slice::heap(reply::failed(unique, errno)).into())).await;
     }

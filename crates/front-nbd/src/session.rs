@@ -292,7 +292,7 @@ impl Connection {
             _ => None,
         };
         self.account.asked(&request);
-        let tag = Tag { stream: self.account.number as u32, ..Tag::default() };
+        let tag = Tag { issuer: self.account.number as u32, ..Tag::default() };
         let executor = Executor { server: self.server.clone(), export, terms, tag };
         match executor.start(request, payload) {
             Started::Answered(reply) => {

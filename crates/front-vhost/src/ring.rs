@@ -376,7 +376,7 @@ impl Ring {
                 return 0;
             }
         };
-        let tag = Tag { stream: u32::from(self.index), ..Tag::default() };
+        let tag = Tag { issuer: u32::from(self.index) + 1, ..Tag::default() };
         let executor = Executor { disk, memory: &memory, chain: &chain, forced, tag };
         let request = Request::read(disk, &memory, &chain);
         if memory.is_lost() {

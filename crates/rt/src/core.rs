@@ -143,6 +143,11 @@ impl Core {
         }
     }
 
+    /// Whether a task has not ended.
+    pub(crate) fn has_tasks(&self) -> bool {
+        !self.tasks.borrow().is_empty()
+    }
+
     /// Names of tasks that have not ended.
     pub(crate) fn task_names(&self) -> Vec<&'static str> {
         self.tasks.borrow().names()

@@ -62,6 +62,15 @@ impl Rt {
         }
     }
 
+    /// Wall-clock time in nanoseconds since 1970, for stamps that outlive the world. The real clock may be set back; in
+    /// virtual time it is [`Rt::now`] after a fixed date, the beginning of 2026. Reading changes nothing.
+    pub fn wall(&self) -> i64 {
+        match &self.core.world {
+            World::Sim(sim) => sim.wall(),
+            World::Real(real) => real.wall(),
+        }
+    }
+
     /// Whether time is virtual.
     pub fn is_sim(&self) -> bool {
         matches!(self.core.world, World::Sim(_))

@@ -43,6 +43,9 @@ pub enum Halt {
     Stopped(u64),
 }
 
+/// Wall-clock time at which every virtual world begins, in nanoseconds since 1970: 2026-01-01 00:00:00 UTC.
+const EPOCH: i64 = 1_767_225_600 * 1_000_000_000;
+
 /// The state of virtual time.
 pub(crate) struct SimState {
     now: Cell<Time>,
@@ -72,6 +75,10 @@ impl SimState {
     #[inline]
     pub(crate) fn now(&self) -> Time {
         self.now.get() + self.debt.get()
+    }
+
+    pub(crate) fn wall(&self) -> i64 {
+        EPOCH.saturating_add(i64::try_from(self.now().0).unwrap_or(i64::MAX))
     }
 
     #[inline]

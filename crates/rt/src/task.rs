@@ -118,6 +118,10 @@ impl Tasks {
         })
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.entries.len()
+    }
+
     /// Names of the tasks that have not ended.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.entries.iter().filter(|e| e.header.is_some()).map(|e| e.name).collect()

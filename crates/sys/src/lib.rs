@@ -2,7 +2,8 @@
 //!
 //! Memory: [`process`] (advice about other processes, their page tables), [`file_map`], [`key_memory`] (pages of keys).
 //! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`]
-//! (media against other programs), [`loop_device`]. [`secrecy`] keeps keys out of dumps and of the environment.
+//! (media against other programs), [`loop_device`].
+//! Threads: [`futex`]. [`secrecy`] keeps keys out of dumps and of the environment.
 //!
 //! Invariant: decides nothing; keeps no state between calls.
 
@@ -15,6 +16,7 @@
 pub mod credentials;
 pub mod descriptor;
 pub mod file_map;
+pub mod futex;
 pub mod isolated;
 pub mod key_memory;
 pub mod lock;

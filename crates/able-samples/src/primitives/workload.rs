@@ -173,15 +173,15 @@ impl Popular {
 pub enum Key {
     /// Number for traces.
     Trace,
-    /// Front end or extension that made it.
+    /// Where it entered: a mount, a connection, a queue, a volume.
     Issuer,
-    /// Stream inside the issuer.
+    /// File or table inside the issuer.
     Stream,
     /// Process.
     Pid,
-    /// Urgency; 0 is normal.
+    /// Urgency among requests of one class; 0 is normal.
     Priority,
-    /// Storage class.
+    /// Kind of medium that the data should lie on.
     Storage,
 }
 

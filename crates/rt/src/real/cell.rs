@@ -1,9 +1,12 @@
-//! A stack that any thread may call, one at a time.
+//! A stack that any thread may call, several at a time.
 
-use std::future::Future;
+use std::any::Any;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 
 use super::reactor::{Reactor, RealConfig, StartError};
@@ -11,15 +14,90 @@ use crate::handle::Rt;
 
 /// A value together with the reactor that it lives on. `Send` and `Sync`, although neither part is: both live on a
 /// thread of their own and never leave it; calls are carried to them. So SQLite, a preloaded library or a C caller run
-/// the stack from any of their threads. A call costs two hand-overs between threads.
+/// the stack from any of their threads.
+///
+/// Each call is a task of the reactor: calls of several threads overlap and may share a commit. The owner sleeps in the
+/// kernel while nothing can run, so timers fire and tasks go on while no call is inside.
+///
+/// Callers do not drive the reactor themselves. A call may leave an `Rc` of the stack in a thread-local of the thread
+/// that runs it, and a value may hold what only its thread may drop, such as a lock's guard. If another thread led
+/// later, both would touch one count, and no bound on `T` rules that out. The price is two hand-overs between threads
+/// for a call, some microseconds where the owner sleeps. A call from inside a call never ends.
+///
+/// Dropping it drops the value, then waits for every task that was started. So a task without an end must see that the
+/// value is gone. A panic of a task that is no call ends the stack: every call under way or to come panics.
 pub struct StackCell<T> {
-    /// Locked only to hand a call over: its answer is waited for without the lock.
-    calls: Mutex<Option<Sender<Call<T>>>>,
+    calls: Arc<Calls<T>>,
     owner: Option<JoinHandle<()>>,
 }
 
 /// A call, which answers through a channel of its own.
-type Call<T> = Box<dyn FnOnce(&Reactor, &T) + Send>;
+type Call<T> = Box<dyn FnOnce(&Rt, &T) + Send>;
+
+/// Calls on their way to the owner.
+struct Calls<T>(Mutex<Queue<T>>);
+
+struct Queue<T> {
+    waiting: Vec<Call<T>>,
+    closed: bool,
+    /// Of the owner, if it waits for calls.
+    taker: Option<Waker>,
+}
+
+impl<T> Calls<T> {
+    fn new() -> Calls<T> {
+        Calls(Mutex::new(Queue { waiting: Vec::new(), closed: false, taker: None }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a call over; a closed queue drops it.
+    fn push(&self, call: Call<T>) {
+        let mut queue = self.lock();
+        if queue.closed {
+            return;
+        }
+        queue.waiting.push(call);
+        let taker = queue.taker.take();
+        drop(queue);
+        taker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Lets no call in any more.
+    fn close(&self) {
+        let mut queue = self.lock();
+        queue.closed = true;
+        let taker = queue.taker.take();
+        drop(queue);
+        taker.into_iter().for_each(Waker::wake);
+    }
+
+    /// The calls that wait, once there are some. `None`: no call can come.
+    fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<Vec<Call<T>>>> {
+        let mut queue = self.lock();
+        if !queue.waiting.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut queue.waiting)));
+        }
+        if queue.closed {
+            return Poll::Ready(None);
+        }
+        queue.taker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Ends the queue with its owner, also by a panic: dropped calls tell their callers.
+struct Closing<T>(Arc<Calls<T>>);
+
+impl<T> Drop for Closing<T> {
+    fn drop(&mut self) {
+        self.0.close();
+        let dropped = std::mem::take(&mut self.0.lock().waiting);
+        drop(dropped);
+    }
+}
 
 impl<T: 'static> StackCell<T> {
     /// Makes a reactor and, on it, the value.
@@ -33,21 +111,21 @@ impl<T: 'static> StackCell<T> {
     where
         E: From<StartError> + Send + 'static,
     {
-        let (calls, waiting) = channel();
+        let calls = Arc::new(Calls::new());
+        let waiting = Closing(calls.clone());
         let (begun, outcome) = channel();
         let own = move || match begin(config, build) {
             Err(error) => drop(begun.send(Err(error))),
             Ok((value, reactor)) => {
                 drop(begun.send(Ok(())));
-                serve(&waiting, &reactor, &value);
-                // The value may still use its reactor.
-                drop(value);
+                reactor.block_on(serve(waiting.0.clone(), reactor.rt(), value));
+                reactor.finish();
             }
         };
         let spawned = thread::Builder::new().name("esker-stack".to_string()).spawn(own);
         let owner = spawned.map_err(|error| E::from(StartError::Owner(error)))?;
         match outcome.recv() {
-            Ok(Ok(())) => Ok(StackCell { calls: Mutex::new(Some(calls)), owner: Some(owner) }),
+            Ok(Ok(())) => Ok(StackCell { calls, owner: Some(owner) }),
             Ok(Err(error)) => Err(error),
             Err(_) => match owner.join() {
                 Err(panic) => resume_unwind(panic),
@@ -56,10 +134,10 @@ impl<T: 'static> StackCell<T> {
         }
     }
 
-    /// Runs `call` and the future that it returns. Calls of other threads come before or after it.
+    /// Runs `call` and the future that it returns, beside calls of other threads. Calls of one thread keep their order.
     ///
     /// # Panics
-    /// As the call does.
+    /// As the call does, and if a task of the stack panicked.
     pub fn block_on<R, F, Fut>(&self, call: F) -> R
     where
         R: Send + 'static,
@@ -67,23 +145,37 @@ impl<T: 'static> StackCell<T> {
         Fut: Future<Output = R> + 'static,
     {
         let (answer, outcome) = channel();
-        let carried = move |reactor: &Reactor, value: &T| {
-            let made = catch_unwind(AssertUnwindSafe(|| reactor.block_on(call(reactor.rt(), value))));
-            // The caller waits for it.
-            drop(answer.send(made));
-        };
-        self.hand_over(Box::new(carried));
-        match outcome.recv().expect("the owner of a stack answers every call") {
+        self.calls.push(Box::new(move |rt, value| run(rt, value, call, answer)));
+        match outcome.recv().expect("a task of the stack panicked; its message is above") {
             Ok(value) => value,
             Err(panic) => resume_unwind(panic),
         }
     }
+}
 
-    fn hand_over(&self, call: Call<T>) {
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = calls.as_ref().expect("a stack is there until it is dropped");
-        assert!(sender.send(call).is_ok(), "the owner of a stack is there until the stack is dropped");
+/// What came of a call: its value or its panic.
+type Made<R> = Result<R, Box<dyn Any + Send>>;
+
+/// Starts `call`; its caller waits for the answer.
+fn run<T, R, F, Fut>(rt: &Rt, value: &T, call: F, answer: Sender<Made<R>>)
+where
+    R: 'static,
+    F: FnOnce(Rt, &T) -> Fut,
+    Fut: Future<Output = R> + 'static,
+{
+    match catch_unwind(AssertUnwindSafe(|| call(rt.clone(), value))) {
+        Err(panic) => drop(answer.send(Err(panic))),
+        Ok(future) => rt.spawn_detached("call", async move { drop(answer.send(caught(future).await)) }),
     }
+}
+
+async fn caught<R>(future: impl Future<Output = R>) -> Made<R> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 fn begin<T, E: From<StartError>>(
@@ -95,18 +187,18 @@ fn begin<T, E: From<StartError>>(
     Ok((value, reactor))
 }
 
-/// Makes calls until no more can come.
-fn serve<T>(waiting: &Receiver<Call<T>>, reactor: &Reactor, value: &T) {
-    while let Ok(call) = waiting.recv() {
-        call(reactor, value);
+/// Starts calls until no more can come.
+async fn serve<T>(waiting: Arc<Calls<T>>, rt: Rt, value: T) {
+    while let Some(calls) = poll_fn(|cx| waiting.poll_take(cx)).await {
+        calls.into_iter().for_each(|call| call(&rt, &value));
     }
 }
 
 impl<T> Drop for StackCell<T> {
     fn drop(&mut self) {
-        drop(self.calls.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.calls.close();
         if let Some(owner) = self.owner.take() {
-            // A panic of a call went to its caller.
+            // Its panic was that of a task, whose message is written.
             let _ended = owner.join();
         }
     }
@@ -116,6 +208,9 @@ impl<T> Drop for StackCell<T> {
 mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::time::Duration;
+
+    use esker_base::Nanos;
 
     use super::*;
 
@@ -161,6 +256,81 @@ mod tests {
         }));
         assert!(failed.is_err());
         assert_eq!(cell.block_on(|_, count| std::future::ready(count.get())), 0);
+    }
+
+    #[test]
+    fn calls_of_several_threads_overlap() {
+        let cell = counter();
+        let meet = || {
+            cell.block_on(|rt, inside| {
+                let inside = inside.clone();
+                inside.set(inside.get() + 1);
+                async move {
+                    // Neither call ends unless both are inside.
+                    while inside.get() < 2 {
+                        rt.sleep(Nanos::millis(1)).await;
+                    }
+                }
+            });
+        };
+        thread::scope(|threads| (0..2).for_each(|_| drop(threads.spawn(meet))));
+    }
+
+    #[test]
+    fn timers_fire_while_no_call_is_inside() {
+        let cell = counter();
+        let (fired, waits) = channel();
+        cell.block_on(|rt, _| {
+            let later = rt.clone();
+            rt.spawn_detached("later", async move {
+                later.sleep(Nanos::millis(2)).await;
+                fired.send(()).unwrap();
+            });
+            std::future::ready(())
+        });
+        assert_eq!(waits.recv_timeout(Duration::from_secs(30)), Ok(()), "the timer fires without a call");
+    }
+
+    #[test]
+    fn dropping_waits_for_tasks() {
+        let cell = counter();
+        let (ended, seen) = channel();
+        cell.block_on(|rt, _| {
+            let later = rt.clone();
+            rt.spawn_detached("later", async move {
+                later.sleep(Nanos::millis(2)).await;
+                ended.send(()).unwrap();
+            });
+            std::future::ready(())
+        });
+        drop(cell);
+        assert_eq!(seen.try_recv(), Ok(()));
+    }
+
+    #[test]
+    fn a_panic_of_a_task_ends_the_stack_and_hangs_no_caller() {
+        let cell = counter();
+        let call = || {
+            catch_unwind(AssertUnwindSafe(|| {
+                cell.block_on(|rt, _| {
+                    rt.spawn_detached("broken", async { panic!("on purpose") });
+                    std::future::pending::<()>()
+                });
+            }))
+        };
+        assert!(call().is_err());
+        assert!(call().is_err());
+    }
+
+    /// `cargo test --release -p esker-rt price_of_a_call -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a measurement"]
+    fn price_of_a_call() {
+        const CALLS: u32 = 100_000;
+        let cell = counter();
+        let begun = std::time::Instant::now();
+        (0..CALLS).for_each(|_| cell.block_on(|_, _| std::future::ready(())));
+        println!("{} ns", begun.elapsed().as_nanos() / u128::from(CALLS));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use esker_base::{Nanos, Time};
 use rustix::event::EventfdFlags;
@@ -124,6 +124,11 @@ impl RealState {
 
     pub(crate) fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn wall(&self) -> i64 {
+        let nanos = |span: std::time::Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or_else(|before| -nanos(before.duration()), nanos)
     }
 
     pub(crate) fn start(&self, op: Op) -> io::Result<usize> {
@@ -243,6 +248,16 @@ impl Reactor {
         }
     }
 
+    /// Runs the world until no task is left.
+    pub(crate) fn finish(&self) {
+        while self.rt.core.has_tasks() {
+            self.run_ready();
+            if self.rt.core.has_tasks() {
+                self.look_at_kernel().unwrap_or_else(|e| panic!("the reactor lost the kernel: {e}"));
+            }
+        }
+    }
+
     fn run_ready(&self) {
         let core = &self.rt.core;
         for _ in 0..BATCH {
@@ -333,5 +348,18 @@ where
     match receiver.await {
         Some(result) => result.map_err(io::Error::other),
         None => Err(io::Error::other(format!("agent {name} panicked"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_clock_time_is_that_of_the_system() {
+        let system = || i64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos()).unwrap();
+        let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+        let (before, wall, after) = (system(), reactor.rt().wall(), system());
+        assert!(before <= wall && wall <= after, "{before} {wall} {after}");
     }
 }

@@ -27,6 +27,17 @@ fn time_moves_only_when_nothing_can_run() {
 }
 
 #[test]
+fn wall_clock_time_is_a_fixed_date_and_virtual_time() {
+    let stamps = twice(config(1), |rt| async move {
+        let begun = rt.wall();
+        rt.sleep(Nanos(10)).await;
+        rt.charge(Nanos(5));
+        (begun, rt.wall())
+    });
+    assert_eq!(stamps, (1_767_225_600_000_000_000, 1_767_225_600_000_000_015));
+}
+
+#[test]
 fn debt_delays_what_a_task_does_next_and_nothing_else() {
     let (charged, other) = twice(config(2), |rt| async move {
         let (a, b) = (rt.clone(), rt.clone());
