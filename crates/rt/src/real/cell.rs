@@ -322,17 +322,6 @@ mod tests {
         assert!(call().is_err());
     }
 
-    /// `cargo test --release -p esker-rt price_of_a_call -- --ignored --nocapture`
-    #[test]
-    #[ignore = "a measurement"]
-    fn price_of_a_call() {
-        const CALLS: u32 = 100_000;
-        let cell = counter();
-        let begun = std::time::Instant::now();
-        (0..CALLS).for_each(|_| cell.block_on(|_, _| std::future::ready(())));
-        println!("{} ns", begun.elapsed().as_nanos() / u128::from(CALLS));
-    }
-
     #[test]
     fn an_error_of_building_is_the_answer() {
         let refused = |_: &Rt| Err::<u32, _>(StartError::Bell(std::io::ErrorKind::Other.into()));
