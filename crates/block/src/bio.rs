@@ -159,15 +159,15 @@ impl Class {
     pub const COUNT: usize = 3;
 }
 
-/// Where a request comes from. Carried down unchanged, so that policies and traces can attribute it. Except for `class`,
-/// no field changes what a request means or which credits it takes: the others are labels, and 0 says nothing.
+/// Where a request comes from. Carried down unchanged, so that policies and traces can attribute it. Except for
+/// `class`, no field changes what a request means or which credits it takes: the others are labels, and 0 says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tag {
-    /// One request of a recording or experiment, by its number there. Set by the program that made the request; read by
-    /// probes that follow it down the stack.
+    /// One request of a recording or experiment, by its number there. Set by the program that made the request; read
+    /// by probes that follow it down the stack.
     pub trace: u64,
-    /// Where requests enter: a mount, a connection, a queue of a guest, a volume of a recording. Set by the front end or
-    /// player; read by caches and tiers that tell clients apart, together with `stream`.
+    /// Where requests enter: a mount, a connection, a queue of a guest, a volume of a recording. Set by the front end
+    /// or player; read by caches and tiers that tell clients apart, together with `stream`.
     pub issuer: u32,
     /// What the issuer names inside itself: a file system's inode (its low 32 bits), a table of a database. Set by the
     /// file system or client; read by detectors of sequences and by policies for each file. Numbers of two issuers have

@@ -270,10 +270,12 @@ mod tests {
                     while inside.get() < 2 {
                         rt.sleep(Nanos::millis(1)).await;
                     }
+                    inside.get()
                 }
-            });
+            })
         };
-        thread::scope(|threads| (0..2).for_each(|_| drop(threads.spawn(meet))));
+        let met = thread::scope(|threads| [threads.spawn(meet), threads.spawn(meet)].map(|call| call.join().unwrap()));
+        assert_eq!(met, [2, 2]);
     }
 
     #[test]
