@@ -115,6 +115,17 @@ impl Buf {
         }
     }
 
+    /// The bytes for writing, if no other handle holds them: also of a buffer that was shared, when the other handles are
+    /// gone.
+    pub fn sole_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let range = self.start..self.start + self.len;
+        match &mut self.repr {
+            Repr::Unique(slab) => Some(&mut slab[range]),
+            Repr::Shared(shared) => Arc::get_mut(shared).map(|slab| &mut slab[range]),
+            Repr::Described(_) | Repr::Chain(_) => None,
+        }
+    }
+
     /// Calls `each` with the pieces in order; a described piece is generated in steps.
     pub fn for_each_piece(&self, each: &mut dyn FnMut(&[u8])) {
         match &self.repr {

@@ -63,11 +63,10 @@ const PARAMS: &[Param] = &[
         "4KiB",
         "Unit of mapping, 512 or 4096 bytes; set when a volume is made.",
     ),
-    Param::with_default(
+    Param::optional(
         "segment",
         ParamType::Size,
-        "128MiB",
-        "Unit of log space, a power of two up to 1GiB; set when a volume is made.",
+        "Unit of log space, a power of two up to 1GiB; set when a volume is made. By default about a thousandth of the device, 4MiB to 128MiB.",
     ),
     Param::with_default(
         "page",

@@ -1,7 +1,9 @@
 //! From parameters and a medium to a volume in use.
 
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use esker_base::units::MIB;
 use esker_block::{Args, Below, KindError, Limits, Make, OpKind, Support};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -18,9 +20,13 @@ use crate::volume::{Config, StartState, Volume};
 use esker_block::BioError;
 
 /// Bytes of the largest request, and with it of the largest write that a power cut leaves whole or undone.
-const REQUEST_MAX: u64 = 1 << 20;
+const REQUEST_MAX: u64 = MIB;
 /// Bytes of the largest batch.
-const BATCH_MAX: u64 = 2 << 20;
+const BATCH_MAX: u64 = 2 * MIB;
+/// Segments that a new volume has by default, about: enough that several open ones and the reserve are a small share.
+const SEGMENTS_DEFAULT: u64 = 1024;
+/// Bytes of a segment by default. The largest request is a quarter of the smallest one.
+const SEGMENT_DEFAULT: RangeInclusive<u64> = 4 * MIB..=128 * MIB;
 /// Elements of the largest range vector.
 const RANGES_MAX: u64 = 1024;
 
@@ -52,9 +58,14 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
     let unfit = |what: String| KindError::Unfit(format!("{}: {what}", make.name));
     let (lower, args) = (&make.lowers[0], make.args);
     let narrow = |name: &str| u32::try_from(args.int(name)).unwrap_or(u32::MAX);
-    let (block, page, segment) = (narrow("block"), narrow("page"), args.int("segment"));
+    let (block, page) = (narrow("block"), narrow("page"));
+    let (segment, segment_least) = match args.int_opt("segment") {
+        Some(segment) => (segment, segment),
+        None => (segment_for(lower.size), *SEGMENT_DEFAULT.start()),
+    };
     let config = Config {
         collector: collector(args).map_err(|error| unfit(error.to_string()))?,
+        segment_least,
         ..Config::over(make.name, lower, block, page, segment, args.int("checkpoint_interval"))
     };
     let geometry = config.geometry().map_err(|error| unfit(error.to_string()))?;
@@ -72,6 +83,12 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
         return Err(unfit(format!("size = {size}; it is a multiple of {} up to {whole}", geometry.block)));
     }
     Ok((config.clone(), config.limits(lower, &geometry, size, sector)))
+}
+
+/// Bytes of a segment by default in a new volume on a medium of `bytes`.
+fn segment_for(bytes: u64) -> u64 {
+    let about = (bytes / SEGMENTS_DEFAULT).max(1);
+    (1 << about.ilog2()).clamp(*SEGMENT_DEFAULT.start(), *SEGMENT_DEFAULT.end())
 }
 
 fn collector(args: &Args) -> Result<Settings, SettingsError> {
@@ -94,6 +111,7 @@ impl Config {
             block,
             page: page.max(block),
             segment,
+            segment_least: segment,
             checkpoint,
             medium: lower.size,
             medium_block: lower.block,
@@ -145,8 +163,8 @@ impl Config {
 
 impl Volume {
     /// Opens the volume on lower device 0 of `below`, or makes one if the medium is blank. What it finds there decides
-    /// over what the configuration says about geometry; but the configuration has decided over requests, so its blocks
-    /// must not be smaller, nor its segments larger.
+    /// over what the configuration says about geometry; but the configuration has decided over requests, so the blocks
+    /// there must not be larger, nor the segments smaller than [`Config::segment_least`].
     ///
     /// # Errors
     /// [`OpenError`].
@@ -185,7 +203,7 @@ impl Volume {
             None => fresh(stores(geometry), geometry, unique, epoch_of(unique, 0)),
         };
         let (block, segment) = (found.geometry.block, found.geometry.segment_bytes());
-        if block > config.block || segment < config.segment {
+        if block > config.block || segment < config.segment_least {
             return Err(OpenError::Geometry { block, segment });
         }
         let is_new = found.generation == 0;

@@ -36,6 +36,8 @@ pub struct Config {
     pub page: u32,
     /// Bytes of a segment, if the volume is new.
     pub segment: u64,
+    /// Bytes that a segment of a volume that is there must have: the limits of requests follow from it.
+    pub segment_least: u64,
     /// Bytes of log after which a checkpoint is made.
     pub checkpoint: u64,
     /// Bytes of the medium.

@@ -1,0 +1,21 @@
+//! Which line of a full cache makes room.
+//!
+//! A cache has its keys and its lines. A policy has an order of the lines, as arrays over their dense numbers. The cache
+//! tells it of hits and misses, and asks for victims. So one policy serves caches of blocks, caches of files, and
+//! simulators of both.
+//!
+//! Invariant: never sees data or a device: a wrong choice costs a miss, never a byte. It has no clock and no randomness.
+//!
+//! Reading order: [`policy`] (the trait), [`clock`].
+
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod clock;
+pub mod policy;
+
+pub use clock::Clock;
+pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
+
+#[cfg(test)]
+mod tests;
