@@ -86,7 +86,7 @@ pub(crate) fn configure(make: &Make<'_>, sector: u32) -> Result<(Config, Limits)
 }
 
 /// Bytes of a segment by default in a new volume on a medium of `bytes`.
-fn segment_for(bytes: u64) -> u64 {
+pub(crate) fn segment_for(bytes: u64) -> u64 {
     let about = (bytes / SEGMENTS_DEFAULT).max(1);
     (1 << about.ilog2()).clamp(*SEGMENT_DEFAULT.start(), *SEGMENT_DEFAULT.end())
 }

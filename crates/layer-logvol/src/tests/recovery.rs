@@ -4,6 +4,7 @@ use super::*;
 use crate::check::check;
 use crate::format::{SLOT, Slot, slots_of};
 use crate::number::SegmentNo;
+use crate::open::segment_for;
 
 const MEDIUM: u64 = 1 << 20;
 const SEGMENT: u64 = 32 << 10;
@@ -257,18 +258,29 @@ fn an_opening_never_takes_the_log_of_another_one_for_its_own() {
 #[test]
 fn a_geometry_that_requests_would_not_fit_is_refused_and_a_roomier_one_is_not() {
     let media = filled(5, 30);
-    let open_as = |block: u32, segment: u64| {
+    let open_as = |block: u32, segment: u64, segment_least: u64| {
         let (sim, media) = (Sim::new(SimConfig::seeded(4)), media.clone());
         let rt = sim.rt();
         sim.block_on(async move {
             let device = device(&rt, &media);
             let config = Config::over("vol", device.limits(), block, block, segment, 1 << 40);
+            let config = Config { segment_least, ..config };
             let io = Io::over(&rt, &Pool::default(), vec![device]);
             Volume::open(config, &rt, io.pool(), io.below().clone()).await.map(drop).map_err(|e| e.to_string())
         })
     };
-    let error = open_as(512, 2 * SEGMENT).unwrap_err();
+    let error = open_as(512, 2 * SEGMENT, 2 * SEGMENT).unwrap_err();
     assert!(error.contains("segments of 32768 bytes; write block=512 segment=32768"), "{error}");
-    assert_eq!(open_as(512, SEGMENT / 2), Ok(()));
+    assert_eq!(open_as(512, SEGMENT / 2, SEGMENT / 2), Ok(()));
+    assert_eq!(open_as(512, 2 * SEGMENT, SEGMENT), Ok(()), "the default of a device that was grown");
     assert_eq!(reopened(&media).unwrap().0, expected(30), "nothing was changed");
+}
+
+#[test]
+fn segments_are_about_a_thousandth_of_the_device_by_default() {
+    let defaults =
+        [(1 << 20, 4), (4 << 30, 4), (6 << 30, 4), (8 << 30, 8), (100 << 30, 64), (1 << 40, 128), (1 << 49, 128)];
+    for (bytes, mib) in defaults {
+        assert_eq!(segment_for(bytes), mib << 20, "on {bytes} bytes");
+    }
 }
