@@ -38,7 +38,8 @@ const DEFAULT: &str = "";
 const RANDOM: &str = "gc_start=0.9 gc_sample=1";
 const SAMPLED: &str = "gc_start=0.9 gc_sample=10";
 /// Greedy cleaning without separation, with either pace: the better one is the rival.
-const GREEDY: [&str; 2] = ["gc_policy=greedy gc_separation=none", "gc_start=0.9 gc_policy=greedy gc_separation=none"];
+const GREEDY: [&str; 2] =
+    ["gc_start=0.5 gc_policy=greedy gc_separation=none", "gc_start=0.9 gc_policy=greedy gc_separation=none"];
 
 /// Bytes that went below, over those of the clients.
 #[derive(Clone, Copy)]

@@ -92,7 +92,7 @@ const PARAMS: &[Param] = &[
         "lifetime",
         "Blocks that share segments: all new and all moved ones (`none`), or those that will probably live equally long (`lifetime`).",
     ),
-    Param::with_default("gc_start", ParamType::Ratio, "0.5", "Share of used space at which garbage collection begins."),
+    Param::with_default("gc_start", ParamType::Ratio, "0.9", "Share of used space at which garbage collection begins."),
     Param::with_default(
         "gc_bandwidth",
         ParamType::Ratio,

@@ -62,7 +62,7 @@ pub enum SettingsError {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings::of(("adaptive", None), Separation::Lifetime, (0.5, 0.9), 64 << 20, 2).expect("they make sense")
+        Settings::of(("adaptive", None), Separation::Lifetime, (0.9, 0.9), 64 << 20, 2).expect("they make sense")
     }
 }
 

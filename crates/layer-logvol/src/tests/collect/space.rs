@@ -88,7 +88,7 @@ fn saturating_overwrites_come_to_an_equilibrium() {
 fn a_pass_in_vain_lets_the_writers_go_on_whom_it_held() {
     run(async |rt| {
         let text = "a = memory size=8MiB defer=always latency=2us; \
-            vol = logvol block=512 page=4KiB segment=64KiB checkpoint_interval=64MiB on a";
+            vol = logvol gc_start=0.5 block=512 page=4KiB segment=64KiB checkpoint_interval=64MiB on a";
         let vol = build(&rt, text);
         let blocks = 11_000;
         let writers = (0..8u64).map(|writer| {
