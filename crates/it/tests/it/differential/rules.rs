@@ -2,8 +2,8 @@
 
 use esker_fs_posix::script::{Room, ScriptOp, XattrOp};
 use esker_fs_posix::{OpenFlags, Whence};
+use esker_it::kernel::System;
 
-use super::bed::System;
 
 /// A difference.
 pub struct Rule {
