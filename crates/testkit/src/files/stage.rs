@@ -135,13 +135,21 @@ impl Stage {
     /// The first difference.
     pub fn play(&self, script: &[ScriptOp]) -> Result<Enacted, Breach> {
         let (journal, media) = (Journal::default(), Media::of(self.subject.size(), self.store.clone()));
-        let ram = restarted(&*self.subject, &self.ram);
+        // What does not survive is made anew.
+        let (ram, calls) = match self.survives() {
+            true => (restarted(&*self.subject, &self.ram), script.to_vec()),
+            false => (Ram::new(self.subject.limits(), Pool::default()), [&self.before[..], script].concat()),
+        };
         let played = in_world({
-            let (stage, script, journal, media) = (self.clone(), script.to_vec(), journal.clone(), media.clone());
+            let (stage, journal, media) = (self.clone(), journal.clone(), media.clone());
             move |rt| async move {
                 let device = recorded(&rt, &media, &journal);
-                let files = stage.subject.open(rt, device).await.map_err(|why| ("opening it".to_string(), vec![why]))?;
-                compare(&files, ram, &script, &journal).await
+                if !stage.survives() {
+                    stage.subject.make(rt.clone(), device.clone()).await.map_err(|why| ("making it".to_string(), vec![why]))?;
+                }
+                let opened = stage.subject.open(rt, device).await;
+                let files = opened.map_err(|why| ("opening it".to_string(), vec![why]))?;
+                compare(&files, ram, &calls, &journal).await
             }
         });
         let told = |(when, what)| self.breach(script, when, what);

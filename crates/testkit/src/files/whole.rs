@@ -241,8 +241,8 @@ impl Whole {
         }
         let whole = self.clone();
         Step::later(async move {
-            // The change is done. What it leaves undurable is told by the latch to all that follow.
-            drop(whole.settle().await);
+            // The change is done. Whether it became durable is told to all that follow.
+            let _told_by_the_latch = whole.settle().await;
             answer
         })
     }
