@@ -8,7 +8,7 @@ use esker_dev::Media;
 use esker_dev_sim::faulty::{Faulty, Injector};
 use esker_fs_posix::script::{Bounded, Durable, Held, Outcome, Player, ScriptOp};
 use esker_fs_posix::OpenFlags;
-use esker_vfs::{FileSystem, Ram, tree_digest};
+use esker_vfs::{FileSystem, Promise, Ram, tree_digest};
 
 use super::breach::{Breach, actor};
 use super::search::{Reach, Searched};
@@ -30,8 +30,9 @@ struct Struck {
 
 impl Stage {
     /// Plays a script with each request of the device failing once. A failure is answered with an error; from then on
-    /// no sync seems to succeed and nothing changes; reads go on; and behind a crash all that was synced is there.
-    /// Answers how many runs had a fault.
+    /// no sync seems to succeed; reads go on; and behind a crash all that was synced is there. What was answered and not
+    /// synced may be lost, whatever the promise: the fault may have struck behind the answer. Answers how many runs had
+    /// a fault.
     ///
     /// # Errors
     /// The first broken rule.
@@ -69,7 +70,7 @@ impl Stage {
         let (last, bound) = (enacted.journal.points(), Bound { states_max: 4, seed: 1 });
         let count = crash::for_each_state_at(&enacted.journal, [last], bound, |point, images| {
             let shown = self.shown(images[0].over(&self.store));
-            let judged = self.judge(&enacted, point, &images[0], &shown);
+            let judged = self.judge(&enacted, point, Promise::Prefix, &images[0], &shown);
             judged.map(drop).map_err(|breach| Breach { when: format!("{when}: {}", breach.when), ..breach })
         });
         count.map(drop)
@@ -82,7 +83,7 @@ impl Stage {
     /// A tree that was never there.
     pub fn rot(&self, script: &[ScriptOp], flips: u64, seed: u64) -> Result<u64, Breach> {
         let enacted = self.play(script)?;
-        let wanted = enacted.moments.last().expect("there is one before the first call").digest;
+        let wanted = self.shown(enacted.store.clone()).map_err(|why| self.breach(script, "behind the script", vec![why]))?;
         let log = &enacted.journal.leaves()[0];
         let units: Vec<u64> = log.candidates(u64::MAX).into_keys().collect();
         let (mut rng, mut noticed) = (Stream::named(seed, "rot"), 0);
@@ -97,9 +98,10 @@ impl Stage {
                 Err(_) => noticed += 1,
                 Ok(found) if found == wanted => {}
                 Ok(_) => {
-                    let moment = enacted.moments.last().expect("as above").clone();
                     let when = format!("bit {bit} of byte {at} of the medium is changed, and the tree with it");
-                    return Err(self.breach(script, when, self.nearest(store, &[moment])));
+                    let moments: Vec<Moment> =
+                        enacted.moments.iter().filter(|moment| moment.digest() == wanted).cloned().collect();
+                    return Err(self.breach(script, when, self.nearest(store, &moments)));
                 }
             }
         }
@@ -113,12 +115,6 @@ impl Stage {
     pub fn search_full(&self, left: u64, scripts_max: u64, reach: Reach) -> Result<Searched, Breach> {
         let before = filled(&*self.subject, &Bounded::before(), left);
         Stage::new(self.subject.clone(), &before)?.search_bounded(1, scripts_max, reach)
-    }
-}
-
-impl Moment {
-    pub(super) fn of(ram: &Ram, from: u64, until: u64, is_barrier: bool) -> Moment {
-        Moment { ram: ram.fork(), digest: ram.digest().expect("the oracle is open"), from, until, is_barrier }
     }
 }
 
@@ -153,7 +149,7 @@ async fn suffer(
             moments.push(Moment::of(ram, from, until, is_sync && found == Outcome::Done));
         }
     }
-    let last = moments.last().expect("there is one before the first call").digest;
+    let last = moments.last().expect("there is one before the first call").digest();
     let found = tree_digest(&**files, own_call()).await;
     if found != Ok(last) {
         return broken(moments, "the tree behind the fault is not that of the calls that succeeded".to_string());

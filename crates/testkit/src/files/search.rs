@@ -103,7 +103,7 @@ impl Stage {
             let image = &images[0];
             let is_new = !seen.contains_key(&image.digest());
             let shown = seen.entry(image.digest()).or_insert_with(|| self.shown(image.over(&self.store)));
-            let matched = self.judge(&enacted, point, image, shown)?;
+            let matched = self.judge(&enacted, point, self.subject.promise(), image, shown)?;
             searched.opened += u64::from(is_new);
             if is_new && searched.opened.is_multiple_of(reach.used_every) {
                 searched.used += 1;
@@ -117,11 +117,18 @@ impl Stage {
         Ok(searched)
     }
 
-    /// Holds what a state shows to the promise. Answers the moment that it is.
-    pub(super) fn judge(&self, enacted: &Enacted, point: u64, image: &Image, shown: &Shown) -> Result<Moment, Breach> {
-        let allowed = allowed(&enacted.moments, point, self.subject.promise());
+    /// Holds what a state shows to a promise. Answers the moment that it is.
+    pub(super) fn judge(
+        &self,
+        enacted: &Enacted,
+        point: u64,
+        promise: Promise,
+        image: &Image,
+        shown: &Shown,
+    ) -> Result<Moment, Breach> {
+        let allowed = allowed(&enacted.moments, point, promise);
         let moments = &enacted.moments[allowed.clone()];
-        let found = shown.as_ref().ok().and_then(|digest| moments.iter().find(|moment| moment.digest == *digest));
+        let found = shown.as_ref().ok().and_then(|digest| moments.iter().find(|moment| moment.digest() == *digest));
         if let Some(moment) = found {
             return Ok(moment.clone());
         }
@@ -132,7 +139,7 @@ impl Stage {
             allowed.end - 1
         );
         let mut what = self.nearest(image.over(&self.store), moments);
-        let known = |digest: &u64| enacted.moments.iter().position(|moment| moment.digest == *digest);
+        let known = |digest: &u64| enacted.moments.iter().position(|moment| moment.digest() == *digest);
         what.extend(shown.as_ref().ok().and_then(known).map(|number| format!("it is the state behind call {number}")));
         Err(self.breach(&enacted.script, when, what))
     }
@@ -151,7 +158,7 @@ impl Stage {
         let bound = Bound { states_max: 2, seed: point };
         let count = crash::for_each_state_at(&used.journal, points, bound, |point, images| {
             let shown = stage.shown(images[0].over(&stage.store));
-            stage.judge(&used, point, &images[0], &shown).map(drop)
+            stage.judge(&used, point, self.subject.promise(), &images[0], &shown).map(drop)
         });
         count.map(drop).map_err(told)
     }

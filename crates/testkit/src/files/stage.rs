@@ -1,5 +1,6 @@
 //! Scripts on a file system and on its oracle side by side, over a device that records.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use esker_block::store::SparseStore;
@@ -33,14 +34,24 @@ pub struct Stage {
 pub struct Moment {
     /// The state.
     pub ram: Ram,
-    /// Its [`tree_digest`].
-    pub digest: u64,
+    digest: OnceCell<u64>,
     /// Events of the device before the call.
     pub from: u64,
     /// Events of the device when the call was answered.
     pub until: u64,
     /// Whether the call makes all before it durable.
     pub is_barrier: bool,
+}
+
+impl Moment {
+    pub(super) fn of(ram: &Ram, from: u64, until: u64, is_barrier: bool) -> Moment {
+        Moment { ram: ram.fork(), digest: OnceCell::new(), from, until, is_barrier }
+    }
+
+    /// The [`tree_digest`] of the state.
+    pub fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| self.ram.digest().expect("the oracle is open"))
+    }
 }
 
 /// A script that was played: a moment before it, and one behind each call.
@@ -200,10 +211,7 @@ async fn compare(
     journal: &Journal,
 ) -> Result<Vec<Moment>, (String, Vec<String>)> {
     let (mut ours, mut theirs) = (actor(Rc::new(ram.clone())), actor(files.clone()));
-    let digest = |ram: &Ram| ram.digest().expect("the oracle is open");
-    let opened = journal.points();
-    let mut moments =
-        vec![Moment { ram: ram.fork(), digest: digest(&ram), from: 0, until: opened, is_barrier: true }];
+    let mut moments = vec![Moment::of(&ram, 0, journal.points(), true)];
     for (number, op) in script.iter().enumerate() {
         let from = journal.points();
         let (wanted, found) = (ours.call(op).await, theirs.call(op).await);
@@ -213,11 +221,11 @@ async fn compare(
         }
         let is_barrier = is_sync(op) && found == Outcome::Done;
         let until = journal.points();
-        moments.push(Moment { ram: ram.fork(), digest: digest(&ram), from, until, is_barrier });
+        moments.push(Moment::of(&ram, from, until, is_barrier));
     }
     let last = moments.last().expect("there is one before the first call");
     let found = tree_digest(&**files, own_call()).await;
-    if found != Ok(last.digest) {
+    if found != Ok(last.digest()) {
         let (found, wanted) = (tree(files.clone()).await, tree(Rc::new(ram.fork())).await);
         return Err(("behind the last call".to_string(), told(differences(&found, &wanted))));
     }

@@ -102,9 +102,10 @@ impl Whole {
     /// The limits of the tree on a device of so many bytes.
     pub fn limits(size: u64) -> RamConfig {
         let area = area_of(size);
-        // As many inodes as pages, and one for the root.
-        let pages = area.saturating_sub(SECTOR + PAGE_HEADER as u64 + 256) / 4288;
-        RamConfig { inodes: pages + 1, size_max: 1 << 40, ..RamConfig::sized(pages * 4096) }
+        // Four inodes for each page, and what an image has of both at most.
+        let of_page = RamConfig { inodes: 4, ..RamConfig::sized(4096) }.image_bytes_max();
+        let pages = area.saturating_sub(SECTOR + PAGE_HEADER as u64) / of_page;
+        RamConfig { inodes: 4 * pages, size_max: 1 << 40, ..RamConfig::sized(pages * 4096) }
     }
 
     /// Makes an empty one on a device.
