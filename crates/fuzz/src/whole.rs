@@ -41,7 +41,9 @@ async fn digest(files: &dyn FileSystem) -> Result<u64, String> {
         tag: esker_block::Tag::of(esker_block::Class::Foreground),
         hint: esker_vfs::Hint::default(),
     };
-    esker_vfs::tree_digest(files, call).await.map_err(|errno| format!("a tree that was taken cannot be read: {errno:?}"))
+    esker_vfs::tree_digest(files, call)
+        .await
+        .map_err(|errno| format!("a tree that was taken cannot be read: {errno:?}"))
 }
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {

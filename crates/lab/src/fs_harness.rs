@@ -9,7 +9,7 @@ use esker_lab_kit::{Figure, Lab, LabError, peer};
 const PACKAGE: [&str; 6] = ["run", "--quiet", "--release", "--package", "esker-it", "--"];
 
 /// Units of figures: those of the program are words of its lines.
-const UNITS: [&str; 10] = [
+const UNITS: [&str; 11] = [
     "mutants",
     "by ram",
     "by whole without a flaw",
@@ -20,6 +20,7 @@ const UNITS: [&str; 10] = [
     "cycles of filling and emptying",
     "broken promises",
     "states that were mounted",
+    "objects that were judged",
 ];
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {

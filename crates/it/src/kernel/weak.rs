@@ -19,7 +19,7 @@ use esker_front_fuse::{Attached, Export, Setup};
 use esker_fs_posix::script::{Bounded, Durable, Outcome, Player, ScriptOp, at_once, audit};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_testkit::files::breach::{Tree, actor, tree, tree_of};
+use esker_testkit::files::breach::{TreeFacts, actor, tree, tree_of};
 use esker_testkit::files::weak::{WeakMoment, violations};
 use esker_testkit::{Bound, Journal, Recorder, crash};
 use esker_vfs::{Ram, RamConfig};
@@ -217,12 +217,7 @@ fn write_image(store: &SparseStore, path: &Path) -> Result<(), String> {
 }
 
 /// The trees of all directories that were there before the point.
-fn look(
-    image: &Path,
-    folder: &Path,
-    histories: &[History],
-    point: u64,
-) -> Result<Vec<Option<Tree>>, String> {
+fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Result<Vec<Option<TreeFacts>>, String> {
     let mounted = Mounted::new(image, folder.join("look"), &["-o", "loop"]);
     let root: OwnedFd = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
         .map_err(|error| format!("the root directory: {error}"))?;
@@ -235,7 +230,7 @@ fn look(
         let at = mounted.0.join(format!("s{number}"));
         if !at.exists() {
             // A tree without its root breaks every promise.
-            found.push(Some(Tree::new()));
+            found.push(Some(TreeFacts::new()));
             continue;
         }
         let told = |error: rustix::io::Errno| format!("{}: {error}", at.display());

@@ -47,15 +47,15 @@ pub fn actor(files: Rc<dyn FileSystem>) -> Actor {
 }
 
 /// What a tree holds, by path: facts without times, extended attributes, and a digest of bytes, entries or target.
-pub type Tree = BTreeMap<String, String>;
+pub type TreeFacts = BTreeMap<String, String>;
 
 /// The tree of a file system.
-pub async fn tree(files: Rc<dyn FileSystem>) -> Tree {
+pub async fn tree(files: Rc<dyn FileSystem>) -> TreeFacts {
     tree_of(audit(&mut actor(files)).await)
 }
 
 /// The tree that an [`audit`] tells.
-pub fn tree_of(audited: Vec<String>) -> Tree {
+pub fn tree_of(audited: Vec<String>) -> TreeFacts {
     let parts = audited.iter().filter_map(|line| line.split_once(": "));
     parts.map(|(path, facts)| (path.to_string(), without_times(facts))).collect()
 }
@@ -66,7 +66,7 @@ fn without_times(facts: &str) -> String {
 }
 
 /// What `found` has otherwise than `wanted`, in words.
-pub fn differences(found: &Tree, wanted: &Tree) -> Vec<String> {
+pub fn differences(found: &TreeFacts, wanted: &TreeFacts) -> Vec<String> {
     let mut all = Vec::new();
     for (path, facts) in wanted {
         match found.get(path) {

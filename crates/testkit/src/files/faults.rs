@@ -6,8 +6,8 @@ use esker_base::{Errno, Stream};
 use esker_block::store::SparseStore;
 use esker_dev::Media;
 use esker_dev_sim::faulty::{Faulty, Injector};
-use esker_fs_posix::script::{Bounded, Durable, Held, Outcome, Player, ScriptOp};
 use esker_fs_posix::OpenFlags;
+use esker_fs_posix::script::{Bounded, Durable, Held, Outcome, Player, ScriptOp};
 use esker_vfs::{FileSystem, Promise, Ram, tree_digest};
 
 use super::breach::{Breach, actor};
@@ -83,7 +83,8 @@ impl Stage {
     /// A tree that was never there.
     pub fn rot(&self, script: &[ScriptOp], flips: u64, seed: u64) -> Result<u64, Breach> {
         let enacted = self.play(script)?;
-        let wanted = self.shown(enacted.store.clone()).map_err(|why| self.breach(script, "behind the script", vec![why]))?;
+        let wanted =
+            self.shown(enacted.store.clone()).map_err(|why| self.breach(script, "behind the script", vec![why]))?;
         let log = &enacted.journal.leaves()[0];
         let units: Vec<u64> = log.candidates(u64::MAX).into_keys().collect();
         let (mut rng, mut noticed) = (Stream::named(seed, "rot"), 0);

@@ -149,7 +149,8 @@ async fn fill_and_empty(files: &Rc<dyn FileSystem>, cycles: u64, mut rng: Stream
 async fn fill(player: &mut Actor, rng: &mut Stream) -> Result<(u64, u64), String> {
     let (mut made, mut refused, mut in_a_row) = (0, 0, 0);
     for number in 0..10_000u64 {
-        let path = if number > 3 && rng.chance(0.3) { format!("d{}/f{number}", rng.below(3)) } else { format!("f{number}") };
+        let path =
+            if number > 3 && rng.chance(0.3) { format!("d{}/f{number}", rng.below(3)) } else { format!("f{number}") };
         let held = Held(0);
         let ops: Vec<ScriptOp> = match rng.below(8) {
             _ if number < 3 => vec![ScriptOp::Mkdir(format!("d{number}").as_str().into(), 0o755)],
@@ -171,7 +172,9 @@ async fn fill(player: &mut Actor, rng: &mut Stream) -> Result<(u64, u64), String
                 Outcome::Failed(Errno::ENOSPC) => (refused, in_a_row) = (refused + 1, in_a_row + 1),
                 // Without its file a write or close has nothing to do; a directory may not have found room.
                 Outcome::Failed(Errno::EBADF | Errno::ENOENT) => {}
-                Outcome::Failed(errno) => return Err(format!("\"{op}\" fails in another way than for room: {errno:?}")),
+                Outcome::Failed(errno) => {
+                    return Err(format!("\"{op}\" fails in another way than for room: {errno:?}"));
+                }
                 _ => made += 1,
             }
         }

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use esker_block::store::SparseStore;
 use esker_block::Device;
+use esker_block::store::SparseStore;
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_fs_posix::script::{Durable, Outcome, Player, ScriptOp};
 use esker_rt::mem::Pool;
@@ -76,9 +76,7 @@ pub(super) fn own_call() -> Call {
 }
 
 /// Does something in a world of its own.
-pub(super) fn in_world<T: 'static, F: Future<Output = T> + 'static>(
-    body: impl FnOnce(Rt) -> F,
-) -> Result<T, String> {
+pub(super) fn in_world<T: 'static, F: Future<Output = T> + 'static>(body: impl FnOnce(Rt) -> F) -> Result<T, String> {
     let sim = Sim::new(SimConfig::seeded(1));
     let done = sim.try_block_on(body(sim.rt())).map_err(|halt| halt.to_string());
     sim.kill();
@@ -156,7 +154,11 @@ impl Stage {
             move |rt| async move {
                 let device = recorded(&rt, &media, &journal);
                 if !stage.survives() {
-                    stage.subject.make(rt.clone(), device.clone()).await.map_err(|why| ("making it".to_string(), vec![why]))?;
+                    stage
+                        .subject
+                        .make(rt.clone(), device.clone())
+                        .await
+                        .map_err(|why| ("making it".to_string(), vec![why]))?;
                 }
                 let opened = stage.subject.open(rt, device).await;
                 let files = opened.map_err(|why| ("opening it".to_string(), vec![why]))?;

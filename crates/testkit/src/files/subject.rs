@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use esker_block::step::LocalFuture;
 use esker_block::Device;
+use esker_block::step::LocalFuture;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_vfs::{FileSystem, Promise, Ram, RamConfig};

@@ -14,17 +14,29 @@ use super::whole::{Flaw, WholeConfig};
 
 /// Scripts that each find a mistake that was made more than once. The scripts of `crates/it/scripts` are more of them.
 pub const CASES: [(&str, &str); 8] = [
-    ("a file is synced and replaced", "open #0 A/foo rdwr,creat 0644\nwrite #0 5000 x1\nsync file #0\nclose #0\n\
-      rename A/foo foo replace\nsync all\nrename foo A/bar replace\n"),
+    (
+        "a file is synced and replaced",
+        "open #0 A/foo rdwr,creat 0644\nwrite #0 5000 x1\nsync file #0\nclose #0\n\
+      rename A/foo foo replace\nsync all\nrename foo A/bar replace\n",
+    ),
     ("a file is cut and synced", "open #0 foo rdwr 0\ntruncate #0 1000\nsync file #0\nclose #0\nunlink bar\n"),
-    ("a file is cut and grows", "open #0 foo rdwr 0\ntruncate #0 100\ntruncate #0 9000\nread #0 9000 @0\nsync data #0\n"),
+    (
+        "a file is cut and grows",
+        "open #0 foo rdwr 0\ntruncate #0 100\ntruncate #0 9000\nread #0 9000 @0\nsync data #0\n",
+    ),
     ("an open file loses its name", "open #0 foo rdwr 0\nunlink foo\nwrite #0 3000 x4\nsync all\nread #0 3000 @0\n"),
     ("a file without a name gets one", "open #0 A tmpfile,rdwr 0600\nwrite #0 4096 x5\nlink #0 A/foo\nsync file #0\n"),
     ("names change places", "rename foo A/bar exchange\nsync all\nrename A B/A replace\nlink foo B/foo\nunlink foo\n"),
-    ("a hole is punched and filled", "open #0 foo rdwr 0\nallocate #0 punch 1000 6000\nsync data #0\n\
-      write #0 100 x6 @4000\nread #0 8192 @0\nsync file #0\n"),
-    ("attributes are synced", "chmod foo 0600\nsetxattr foo user.a 20 x8 any\nopen #0 foo rdonly 0\nsync file #0\n\
-      removexattr foo user.a\nchown foo 7 8\nsync all\n"),
+    (
+        "a hole is punched and filled",
+        "open #0 foo rdwr 0\nallocate #0 punch 1000 6000\nsync data #0\n\
+      write #0 100 x6 @4000\nread #0 8192 @0\nsync file #0\n",
+    ),
+    (
+        "attributes are synced",
+        "chmod foo 0600\nsetxattr foo user.a 20 x8 any\nopen #0 foo rdonly 0\nsync file #0\n\
+      removexattr foo user.a\nchown foo 7 8\nsync all\n",
+    ),
 ];
 
 /// How much is tried.

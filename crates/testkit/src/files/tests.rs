@@ -58,7 +58,8 @@ fn every_flaw_is_found_by_what_looks_for_it() {
         println!("{flaw:?}\n{breach}");
         assert!(breach.when.contains(finder(*flaw)) && !breach.what.is_empty(), "{flaw:?} is found by accident");
     }
-    let missed: Vec<Flaw> = Flaw::ALL.into_iter().filter(|flaw| caught.iter().all(|(found, _)| found != flaw)).collect();
+    let missed: Vec<Flaw> =
+        Flaw::ALL.into_iter().filter(|flaw| caught.iter().all(|(found, _)| found != flaw)).collect();
     assert!(missed.is_empty(), "{missed:?} pass");
 }
 

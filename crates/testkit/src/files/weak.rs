@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_fs_posix::script::{Durable, Held, Outcome, ScriptOp};
 use esker_vfs::Rename;
 
-use super::breach::Tree;
+use super::breach::TreeFacts;
 
 /// The tree behind a call, and when the call was made.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct WeakMoment {
     /// Whether it succeeded.
     pub succeeded: bool,
     /// What it was behind the call.
-    pub tree: Tree,
+    pub tree: TreeFacts,
     /// Events of the device before the call.
     pub from: u64,
     /// Events of the device when the call was answered.
@@ -70,10 +70,10 @@ impl Wanted {
 
 /// What a tree that is found after a crash before event `point` breaks, in words. Paths are below one directory, whose
 /// history is `moments`.
-pub fn violations(moments: &[WeakMoment], point: u64, found: &Tree) -> Vec<String> {
+pub fn violations(moments: &[WeakMoment], point: u64, found: &TreeFacts) -> Vec<String> {
     let begun: Vec<&WeakMoment> = moments.iter().take_while(|moment| moment.from <= point).collect();
     let (mut wanted, mut held): (BTreeMap<String, Wanted>, BTreeMap<Held, String>) = Default::default();
-    let mut before = &Tree::new();
+    let mut before = &TreeFacts::new();
     for (number, moment) in begun.iter().enumerate() {
         let changed = changed(before, &moment.tree);
         let replaced = replaced(moment, &wanted);
@@ -100,7 +100,7 @@ pub fn violations(moments: &[WeakMoment], point: u64, found: &Tree) -> Vec<Strin
 }
 
 /// The paths that differ.
-fn changed(before: &Tree, after: &Tree) -> BTreeSet<String> {
+fn changed(before: &TreeFacts, after: &TreeFacts) -> BTreeSet<String> {
     let all = before.keys().chain(after.keys());
     all.filter(|path| before.get(*path) != after.get(*path)).cloned().collect()
 }
@@ -118,11 +118,11 @@ fn replaced(moment: &WeakMoment, wanted: &BTreeMap<String, Wanted>) -> Option<(S
     }
 }
 
-fn want_all(tree: &Tree, wanted: &mut BTreeMap<String, Wanted>) {
+fn want_all(tree: &TreeFacts, wanted: &mut BTreeMap<String, Wanted>) {
     wanted.extend(tree.iter().map(|(path, facts)| (path.clone(), Wanted::Facts(facts.clone()))));
 }
 
-fn want(what: Durable, held: &BTreeMap<Held, String>, tree: &Tree, wanted: &mut BTreeMap<String, Wanted>) {
+fn want(what: Durable, held: &BTreeMap<Held, String>, tree: &TreeFacts, wanted: &mut BTreeMap<String, Wanted>) {
     let of = |place: &Held| held.get(place).and_then(|path| Some((path.clone(), tree.get(path)?.clone())));
     let found = match what {
         Durable::All => return want_all(tree, wanted),
@@ -161,7 +161,7 @@ mod tests {
         ops.iter().enumerate().map(of).collect()
     }
 
-    fn found(rows: &[(&str, &str)]) -> Tree {
+    fn found(rows: &[(&str, &str)]) -> TreeFacts {
         rows.iter().map(|(path, facts)| (path.to_string(), facts.to_string())).collect()
     }
 
@@ -180,16 +180,13 @@ mod tests {
         assert_eq!((of(15, OLD), of(15, NEW)), (0, 1), "nothing has changed yet");
         assert_eq!((of(25, OLD), of(25, NEW)), (0, 0), "a write that was not synced");
         assert_eq!((of(34, OLD), of(36, OLD), of(36, NEW)), (0, 1, 0), "the sync is answered at 35");
-        assert_eq!(violations(&history, 36, &Tree::new()).len(), 1, "the file is gone");
+        assert_eq!(violations(&history, 36, &TreeFacts::new()).len(), 1, "the file is gone");
         assert_eq!(violations(&history, 36, &found(&[("/f", NEW), ("/g", NEW)])).len(), 1, "a name from nowhere");
     }
 
     #[test]
     fn a_rename_onto_a_synced_file_leaves_one_of_both() {
-        let history = moments(&[
-            ("", &[("/a", NEW), ("/b", OLD)]),
-            ("rename a b replace", &[("/b", NEW)]),
-        ]);
+        let history = moments(&[("", &[("/a", NEW), ("/b", OLD)]), ("rename a b replace", &[("/b", NEW)])]);
         let of = |rows: &[(&str, &str)]| violations(&history, 12, &found(rows)).len();
         assert_eq!(of(&[("/a", NEW), ("/b", OLD)]), 0);
         assert_eq!(of(&[("/b", NEW)]), 0);

@@ -46,7 +46,9 @@ pub struct WholeConfig {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WholeError {
     /// Its blocks are larger than the units in which an image is written.
-    #[error("the device has blocks of {0} bytes; take one with blocks of {SECTOR} bytes at most, as `emulate` makes them")]
+    #[error(
+        "the device has blocks of {0} bytes; take one with blocks of {SECTOR} bytes at most, as `emulate` makes them"
+    )]
     Block(u32),
     /// It has no room for a tree.
     #[error("a device of {0} bytes is too small for a tree; take one of {min} bytes at least", min = Whole::SIZE_MIN)]
@@ -55,7 +57,9 @@ pub enum WholeError {
     #[error("the device {0}")]
     Superblock(#[from] SuperblockError),
     /// It was made on a device of another size.
-    #[error("the superblock speaks of areas of {0} bytes, which this device does not have; take the device that it was made on")]
+    #[error(
+        "the superblock speaks of areas of {0} bytes, which this device does not have; take the device that it was made on"
+    )]
     Area(u64),
     /// The image is not the one that the superblock names.
     #[error("the image of generation {0} is damaged: {1}")]

@@ -36,7 +36,8 @@ impl Table {
     /// A table of these places.
     pub(super) fn of(places: Vec<Place>) -> Table {
         let is_free = |place: &Place| place.slot.is_none() && place.uses < u32::MAX;
-        let mut free: Vec<u32> = (0..).zip(&places).filter(|(_, place)| is_free(place)).map(|(index, _)| index).collect();
+        let mut free: Vec<u32> =
+            (0..).zip(&places).filter(|(_, place)| is_free(place)).map(|(index, _)| index).collect();
         free.reverse();
         let len = places.iter().filter(|place| place.slot.is_some()).count() as u64;
         Table { places, free, len }

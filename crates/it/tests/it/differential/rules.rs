@@ -4,7 +4,6 @@ use esker_fs_posix::script::{Room, ScriptOp, XattrOp};
 use esker_fs_posix::{OpenFlags, Whence};
 use esker_it::kernel::System;
 
-
 /// A difference.
 pub struct Rule {
     /// Name and reason.

@@ -50,7 +50,11 @@ fn scripts_of_xfstests_come_out_on_ram_as_they_say() {
     for Named { name, ops, answers } in read() {
         let lines = at_once(play(&ops, &mut actor()));
         let differs = answers.iter().filter(|(number, answer)| lines[*number] != *answer);
-        wrong.extend(differs.map(|(number, answer)| format!("{name}: \"{}\" answers {}, not {answer}", ops[*number], lines[*number])));
+        wrong.extend(
+            differs.map(|(number, answer)| {
+                format!("{name}: \"{}\" answers {}, not {answer}", ops[*number], lines[*number])
+            }),
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
