@@ -89,8 +89,16 @@ pub fn ext4(scale: WeakScale, folder: &Path) -> Result<WeakRun, String> {
         Bound { states_max: scale.states_max, seed: scale.seed },
         |point, images| {
             write_image(&images[0].over(&SparseStore::default()), &image)?;
-            let found = look(&image, folder, &histories, point);
-            for (history, found) in histories.iter().zip(found?) {
+            let found = match look(&image, folder, &histories, point) {
+                Ok(found) => found,
+                Err(why) => {
+                    done.violations += 1;
+                    done.told
+                        .extend((done.told.len() < TOLD_MAX).then(|| format!("crash before event {point}: {why}")));
+                    return Ok(());
+                }
+            };
+            for (history, found) in histories.iter().zip(found) {
                 let Some(found) = found else { continue };
                 let broken = violations(&history.moments, point, &found);
                 done.judged += found.len() as u64;
@@ -150,10 +158,14 @@ fn record(scale: WeakScale, folder: &Path) -> Result<(Journal, Vec<History>), St
 struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(what: &Path, at: PathBuf, options: &[&str]) -> Mounted {
-        fs::create_dir_all(&at).expect("a scratch folder");
-        run(Command::new("mount").args(options).arg(what).arg(&at));
-        Mounted(at)
+    fn new(what: &Path, at: PathBuf, options: &[&str]) -> Result<Mounted, String> {
+        fs::create_dir_all(&at).map_err(|error| error.to_string())?;
+        let mount =
+            Command::new("mount").args(options).arg(what).arg(&at).output().map_err(|error| error.to_string())?;
+        match mount.status.success() {
+            true => Ok(Mounted(at)),
+            false => Err(format!("it cannot be mounted: {}", String::from_utf8_lossy(&mount.stderr).trim())),
+        }
     }
 }
 
@@ -167,7 +179,7 @@ impl Drop for Mounted {
 
 fn load(scale: WeakScale, device: &Path, folder: &Path, journal: &Journal) -> Result<Vec<History>, String> {
     run(Command::new("mkfs.ext4").args(["-q", "-b", "1024", "-J", "size=1"]).arg(device));
-    let mounted = Mounted::new(device, folder.join("mounted"), &[]);
+    let mounted = Mounted::new(device, folder.join("mounted"), &[])?;
     let scripts = Bounded::new(2);
     let mut rng = Stream::named(scale.seed, "scripts on ext4");
     let mut histories = Vec::new();
@@ -216,9 +228,9 @@ fn write_image(store: &SparseStore, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The trees of all directories that were there before the point.
+/// The trees of all directories that were there before the point, or why nothing is seen.
 fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Result<Vec<Option<TreeFacts>>, String> {
-    let mounted = Mounted::new(image, folder.join("look"), &["-o", "loop"]);
+    let mounted = Mounted::new(image, folder.join("look"), &["-o", "loop"])?;
     let root: OwnedFd = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
         .map_err(|error| format!("the root directory: {error}"))?;
     let mut found = Vec::new();

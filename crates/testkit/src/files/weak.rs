@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use esker_fs_posix::script::{Durable, Held, Outcome, ScriptOp};
+use esker_fs_posix::script::{Durable, Held, ScriptOp, Word};
 use esker_vfs::Rename;
 
 use super::breach::TreeFacts;
@@ -80,7 +80,7 @@ pub fn violations(moments: &[WeakMoment], point: u64, found: &TreeFacts) -> Vec<
         wanted.retain(|path, _| !changed.contains(path));
         wanted.extend(replaced);
         if let (Some(ScriptOp::Open(place, path, ..)), true) = (&moment.op, moment.succeeded) {
-            held.insert(*place, format!("/{path}"));
+            held.insert(*place, absolute(path));
         }
         // The beginning is synced as a whole.
         let is_durable = moment.until <= point && moment.succeeded;
@@ -99,6 +99,11 @@ pub fn violations(moments: &[WeakMoment], point: u64, found: &TreeFacts) -> Vec<
     lines
 }
 
+/// A path below the directory, as trees name it.
+fn absolute(path: &Word) -> String {
+    if path.0 == b"." { "/".to_string() } else { format!("/{path}") }
+}
+
 /// The paths that differ.
 fn changed(before: &TreeFacts, after: &TreeFacts) -> BTreeSet<String> {
     let all = before.keys().chain(after.keys());
@@ -108,7 +113,7 @@ fn changed(before: &TreeFacts, after: &TreeFacts) -> BTreeSet<String> {
 /// What a rename of a synced file onto a synced file leaves.
 fn replaced(moment: &WeakMoment, wanted: &BTreeMap<String, Wanted>) -> Option<(String, Wanted)> {
     let Some(ScriptOp::Rename(from, to, Rename::Replace)) = &moment.op else { return None };
-    let (from, to) = (format!("/{from}"), format!("/{to}"));
+    let (from, to) = (absolute(from), absolute(to));
     match (wanted.get(&from), wanted.get(&to), moment.succeeded && from != to) {
         (Some(Wanted::Facts(new)), Some(Wanted::Facts(old)), true) if new.starts_with("file ") => {
             let renamed = moment.tree.get(&to).cloned();
@@ -138,11 +143,6 @@ fn want(what: Durable, held: &BTreeMap<Held, String>, tree: &TreeFacts, wanted: 
             wanted.insert(path, now);
         }
     }
-}
-
-/// Whether an answer is a success.
-pub fn succeeded(outcome: &Outcome) -> bool {
-    !matches!(outcome, Outcome::Failed(_))
 }
 
 #[cfg(test)]
