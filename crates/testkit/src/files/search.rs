@@ -105,7 +105,7 @@ impl Stage {
             let shown = seen.entry(image.digest()).or_insert_with(|| self.shown(image.over(&self.store)));
             let matched = self.judge(&enacted, point, self.subject.promise(), image, shown)?;
             searched.opened += u64::from(is_new);
-            if is_new && searched.opened.is_multiple_of(reach.used_every) {
+            if is_new && image.digest().is_multiple_of(reach.used_every) {
                 searched.used += 1;
                 self.use_state(&enacted, point, image, &matched)?;
             }
