@@ -65,6 +65,7 @@ fn every_flaw_is_found_by_what_looks_for_it() {
 
 #[test]
 #[ignore = "every script of two steps: cargo xtask soak fs-crash"]
+#[expect(clippy::disallowed_methods, reason = "a soak is told its seed by the environment")]
 fn sound_file_systems_keep_their_promises_for_a_long_time() {
     let seed = std::env::var("ESKER_KILL_SEED").map_or(1, |text| text.parse().expect("a number"));
     for subject in [whole(None), linear()] {
