@@ -10,7 +10,7 @@
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`],
-//! [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`].
+//! [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -39,4 +39,5 @@ pub mod target;
 mod trace;
 mod vhost;
 mod volume;
+mod whole;
 mod world;

@@ -4,7 +4,7 @@ use esker_trace_block::Format;
 
 use crate::{
     blktrace, compiled, compose, control, dedup, disksim, framing, http, hugepage, mirror, nbd, offload, regions,
-    replay, shepherd, stack, trace, vhost, volume,
+    replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -54,6 +54,8 @@ pub enum Target {
     Regions,
     /// The medium of a volume.
     Volume,
+    /// The medium of the harness's file system.
+    Whole,
     /// The text of strace.
     TraceStrace,
     /// The layout of the iBench archive.
@@ -72,7 +74,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 50] = [
+    pub const ALL: [Target; 51] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -116,6 +118,7 @@ impl Target {
         Target::Vhost,
         Target::Regions,
         Target::Volume,
+        Target::Whole,
         Target::TraceStrace,
         Target::TraceIbench,
         Target::TraceEtrace,
@@ -150,6 +153,7 @@ impl Target {
             Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
             Target::Volume => "volume".to_string(),
+            Target::Whole => "whole".to_string(),
             Target::TraceStrace => "trace-strace".to_string(),
             Target::TraceIbench => "trace-ibench".to_string(),
             Target::TraceEtrace => "trace-etrace".to_string(),
@@ -185,6 +189,7 @@ impl Target {
             Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
             Target::Volume => volume::corpus(),
+            Target::Whole => whole::corpus(),
             Target::TraceStrace => trace::strace_corpus(),
             Target::TraceIbench => trace::ibench_corpus(),
             Target::TraceEtrace => trace::etrace_corpus(),
@@ -223,6 +228,7 @@ impl Target {
             Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
             Target::Volume => volume::try_input(input),
+            Target::Whole => whole::try_input(input),
             Target::TraceStrace => trace::try_strace(input),
             Target::TraceIbench => trace::try_ibench(input),
             Target::TraceEtrace => trace::try_etrace(input),

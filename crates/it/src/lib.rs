@@ -1,7 +1,8 @@
 //! Tests of several crates together, and of whole virtual machines on what Esker serves.
 //!
 //! The tests lie in `tests/it/`, one module for each thing that they show. The program of this package, `it`, boots
-//! guests ([`guest`]), and is packed into them as the load that they verify ([`load`]).
+//! guests ([`guest`]), is packed into them as the load that they verify ([`load`]), and measures the harness of file systems
+//! ([`harness`]), also on those of the kernel ([`kernel`]).
 //!
 //! Invariant: reads nothing outside the project but Debian's packages, kept in the target folder.
 
@@ -13,4 +14,6 @@
 )]
 
 pub mod guest;
+pub mod harness;
+pub mod kernel;
 pub mod load;

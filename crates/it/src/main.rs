@@ -1,4 +1,5 @@
-//! `it --guest`: boots guests on what Esker serves. `it load`: the loads that guests verify.
+//! `it --guest`: boots guests on what Esker serves. `it load`: the loads that guests verify. `it harness`: figures of the
+//! harness of file systems.
 //!
 //! Invariant: reads nothing outside the project but packages of the distribution.
 
@@ -10,6 +11,7 @@ use std::process::{Command, ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 use esker_it::guest::scenarios::SCENARIOS;
+use esker_it::harness::{self, HarnessOptions};
 use esker_it::{guest, load};
 
 /// Tests of whole machines. The other tests are run by `cargo test -p esker-it`.
@@ -39,6 +41,20 @@ struct It {
 enum Tool {
     /// Write or verify a load
     Load(Load),
+    /// Measure the harness of file systems, a line for each figure
+    Harness(Harness),
+}
+
+#[derive(Args)]
+struct Harness {
+    /// What ends in about a minute
+    #[arg(long)]
+    quick: bool,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only what needs mounts of its own
+    #[arg(long, hide = true)]
+    ext4_alone: bool,
 }
 
 #[derive(Args)]
@@ -76,12 +92,13 @@ fn main() -> ExitCode {
     let it = It::parse();
     let result = match it {
         It { tool: Some(Tool::Load(load)), .. } => run_load(&load).map(|()| true),
+        It { tool: Some(Tool::Harness(harness)), .. } => run_harness(&harness),
         It { list: true, .. } => {
             SCENARIOS.iter().for_each(|scenario| println!("{:<14} {}", scenario.name, scenario.what));
             Ok(true)
         }
         It { guest: true, .. } => run_guests(it),
-        _ => Err("say --guest, --list or load; --help tells more".to_string()),
+        _ => Err("say --guest, --list, load or harness; --help tells more".to_string()),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -120,6 +137,21 @@ fn build(profile: &Path) -> Result<PathBuf, String> {
         Ok(status) => Err(format!("building esker ended with {status}")),
         Err(error) => Err(format!("cargo cannot be run ({error}); name the program with --esker PATH")),
     }
+}
+
+fn run_harness(args: &Harness) -> Result<bool, String> {
+    let options = HarnessOptions { quick: args.quick, seed: args.seed };
+    if args.ext4_alone {
+        harness::on_ext4(options)?.into_iter().for_each(|figure| println!("{}", harness::line(figure)));
+        return Ok(true);
+    }
+    harness::judged(options).into_iter().for_each(|figure| println!("{}", harness::line(figure)));
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    match harness::of_ext4(&own, options) {
+        Ok(lines) => print!("{lines}"),
+        Err(why) => println!("ABSENT {why}"),
+    }
+    Ok(true)
 }
 
 fn run_load(args: &Load) -> Result<(), String> {

@@ -54,6 +54,7 @@ mod copy_on_write;
 mod data_path;
 mod device_calibration;
 mod file_vs_fio;
+mod fs_harness;
 mod growth;
 mod hostile_clients;
 mod ingens;
@@ -105,6 +106,10 @@ pub const ALL: &[Experiment] = &[
         .about("Random 4 KiB reads of a file device against fio's io_uring engine")
         .after("the project's own bar: at least 0.9 of fio at the same depth")
         .beside(&["fio"]),
+    Experiment::real("fs-harness", fs_harness::run)
+        .about("Planted flaws of a file system that the harness finds, states that it judges in a second, and what it finds in ext4")
+        .after("the project's own bars: every flaw, no broken promise of a sound one, none of ext4 under the weak promise")
+        .beside(&["cargo", "mkfs.ext4"]),
     Experiment::real("nbd-vs-peers", nbd_vs_peers::run)
         .about("Random 4 KiB over NBD against nbdkit and qemu-nbd, each with its best setting")
         .after("the project's own bars: 1.0 of nbdkit, 1.25 of it for reads at depth 32, 2.0 of qemu-nbd")

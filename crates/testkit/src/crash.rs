@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use esker_base::Stream;
+use esker_base::{Digest, Stream};
 use esker_block::store::SparseStore;
 
 use crate::log::{Candidates, Log, Value};
@@ -38,6 +38,16 @@ impl Image {
         let mut store = before.clone();
         self.0.iter().for_each(|(at, bytes)| store.write(*at, bytes));
         store
+    }
+
+    /// A number for it: images of one number are equal.
+    pub fn digest(&self) -> u64 {
+        let mut digest = Digest::new();
+        for (at, bytes) in &self.0 {
+            digest.word(*at);
+            digest.bytes(bytes);
+        }
+        digest.value()
     }
 }
 

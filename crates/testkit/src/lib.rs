@@ -8,12 +8,13 @@
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and
 //! [`spoil`] (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
 //! as it is told); [`skip`] (a test that this machine cannot
-//! run); [`generated`] (blocks of documents that records say).
+//! run); [`generated`] (blocks of documents that records say); [`files`] (the harness of file systems).
 
 #![forbid(unsafe_code)]
 
 pub mod bench;
 pub mod crash;
+pub mod files;
 pub mod generated;
 pub mod kept;
 pub mod kill;

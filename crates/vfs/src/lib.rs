@@ -32,7 +32,7 @@ pub use change::{
 pub use claims::Claims;
 pub use digest::tree_digest;
 pub use listing::{Listing, Row};
-pub use ram::{Ram, RamConfig};
+pub use ram::{Ram, RamConfig, RamImageError};
 pub use system::{Answer, Direct, FileSystem, refuse};
 pub use walk::{split, walk};
 pub use word::{Call, Cookie, Cred, Hint, Ino, Lifetime, Name, NameBuf, Stamp};

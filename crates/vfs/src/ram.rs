@@ -9,6 +9,7 @@
 mod attrs;
 mod bytes;
 mod dir;
+mod image;
 mod names;
 mod pages;
 mod rename;
@@ -38,6 +39,8 @@ use crate::system::{Answer, FileSystem};
 use crate::word::{Call, Cookie, Cred, Hint, Ino, Name, Stamp};
 
 use state::{ROOT, State};
+
+pub use image::RamImageError;
 
 /// Limits of a [`Ram`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak files|fs-crash [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 8] = [
+static SOAKS: [Soak; 9] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -60,6 +60,12 @@ static SOAKS: [Soak; 8] = [
         word: "files",
         place: &["-p", "esker-it", "--test", "it"],
         test: "differential::ram_answers_as_the_kernel_does_for_a_long_time",
+        ..KILLS
+    },
+    Soak {
+        word: "fs-crash",
+        place: &["-p", "esker-testkit", "--lib"],
+        test: "files::tests::sound_file_systems_keep_their_promises_for_a_long_time",
         ..KILLS
     },
     Soak {
@@ -98,6 +104,9 @@ const KEY: (&str, &str) = (
 /// hundred times in each round; some ten minutes.
 ///
 /// `cargo xtask soak files [--seed N]`: 10^6 random calls on each of ext4, XFS, btrfs and tmpfs, and the same on `Ram`.
+///
+/// `cargo xtask soak fs-crash [--seed N]`: every script of two steps and many of three on the harness's own file system,
+/// with up to 64 states of each crash point, faults, changed bits, and 1,000 cycles of filling and emptying.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

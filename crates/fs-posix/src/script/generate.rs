@@ -247,7 +247,7 @@ pub struct Bounded {
 
 const BOUNDED_FILES: [&str; 6] = ["foo", "bar", "A/foo", "A/bar", "B/foo", "B/bar"];
 const BOUNDED_DIRECTORIES: [&str; 2] = ["A", "B"];
-/// Calls that every script begins with, so that changes find something; the last is a barrier.
+/// See [`Bounded::before`].
 const BEFORE: &str = "mkdir A 0755\nmkdir B 0755\nopen #0 foo rdwr,creat 0644\nwrite #0 8192 x1\nclose #0\n\
                       open #0 A/bar rdwr,creat 0644\nwrite #0 5000 x2\nclose #0\nsync all\n";
 
@@ -271,14 +271,22 @@ impl Bounded {
 
     /// The script of a number below the count.
     pub fn script(&self, number: u64) -> Vec<ScriptOp> {
-        let mut script = ScriptOp::script(BEFORE).expect("a constant of calls");
-        let mut rest = number;
+        [Bounded::before(), self.steps(number)].concat()
+    }
+
+    /// The calls that every script begins with, so that changes find something. The last one makes all durable.
+    pub fn before() -> Vec<ScriptOp> {
+        ScriptOp::script(BEFORE).expect("a constant of calls")
+    }
+
+    /// The script of a number below the count, without what every script begins with.
+    pub fn steps(&self, number: u64) -> Vec<ScriptOp> {
+        let (count, mut rest, mut steps) = (self.steps.len() as u64, number, Vec::new());
         for _ in 0..self.length {
-            let count = self.steps.len() as u64;
-            script.extend(self.steps[(rest % count) as usize].iter().cloned());
+            steps.extend(self.steps[(rest % count) as usize].iter().cloned());
             rest /= count;
         }
-        script
+        steps
     }
 
     /// Nothing, or the bytes, the file, its directory or everything.

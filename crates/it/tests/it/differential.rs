@@ -4,22 +4,21 @@
 //! Root, working directory and rights belong to a whole process, and a mount to its namespace. So each file system has
 //! a process of its own, which runs this program again for [`child`] alone, and leaves no mount behind however it ends.
 
-mod bed;
-mod host;
 mod rules;
+mod scripts;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
 use esker_fs_posix::script::{Actor, Facts, Held, Object, Outcome, Player, Random, ScriptOp, at_once, audit};
 use esker_fs_posix::{Follow, SetTime, Settings, Whence, World};
+use esker_it::kernel::{Bed, Host, System, hard_links_are_protected};
 use esker_rt::mem::Pool;
 use esker_testkit::Ability;
 use esker_vfs::{Cred, FileType, Ram, RamConfig, Stamp};
 
-use bed::{Bed, System};
-use host::Host;
 use rules::{Seen, Then};
 
 /// Calls of one script, which begins with an empty tree.
@@ -66,6 +65,11 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 fn compare_in_a_process(system: System, calls: usize) {
+    in_a_process(system, "differential::child", calls);
+}
+
+/// Runs a test of this program that is ignored otherwise, in a process with mounts of its own.
+fn in_a_process(system: System, test: &str, calls: usize) {
     if !rustix::process::geteuid().is_root() {
         return esker_testkit::skip(Ability::Root, "only root mounts file systems");
     }
@@ -76,7 +80,7 @@ fn compare_in_a_process(system: System, calls: usize) {
     let run = Command::new("unshare")
         .arg("--mount")
         .arg(program)
-        .args(["--exact", "differential::child", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
         .env(SYSTEM_VARIABLE, system.name())
         .env(CALLS_VARIABLE, number(CALLS_VARIABLE, calls).to_string())
         .env(SEED_VARIABLE, number(SEED_VARIABLE, number(SOAK_SEED_VARIABLE, 1)).to_string())
@@ -128,7 +132,7 @@ struct Played {
 
 /// Plays a script on both sides, in a root directory that is empty.
 fn compare(system: System, script: &[ScriptOp]) -> Played {
-    let (mut ours, mut theirs) = (actor(), Host::new());
+    let (mut ours, mut theirs) = (actor(), Host::at(Path::new("/")));
     let mut played = Played { calls: 0, succeeded: 0, explained: BTreeMap::new(), verdict: Ok(()) };
     for (number, op) in script.iter().enumerate() {
         let (our, their) = (at_once(ours.call(op)), at_once(theirs.call(op)));
@@ -190,7 +194,7 @@ fn actor() -> Actor {
     // Later than every time that a script sets, and later with each call.
     const NOW: i64 = 2_000_000_000_000_000_000;
     let ram = Ram::new(RamConfig::sized(64 << 20), Pool::default());
-    let settings = Settings { hard_links_protected: bed::hard_links_are_protected(), ..Settings::usual() };
+    let settings = Settings { hard_links_protected: hard_links_are_protected(), ..Settings::usual() };
     let now = std::cell::Cell::new(NOW);
     let clock = move || {
         now.set(now.get() + 1_000_000);

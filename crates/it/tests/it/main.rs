@@ -16,3 +16,4 @@ mod model_kernel;
 mod paced;
 mod power_cuts;
 mod unusable;
+mod weak_cuts;

@@ -31,6 +31,26 @@ impl Dir {
         Dir { parent, names: BTreeMap::new(), order: BTreeMap::new(), last: Cookie::RESERVED, bytes: 0 }
     }
 
+    /// An empty directory that has given out cookies up to `last`.
+    pub(super) fn restored(parent: Ino, last: Cookie) -> Dir {
+        Dir { last, ..Dir::new(parent) }
+    }
+
+    /// Adds an entry with a cookie that was given out. Answers no if name or cookie are there or out of range.
+    pub(super) fn restore(&mut self, name: Name<'_>, cookie: Cookie, ino: Ino) -> bool {
+        let is_new = !self.names.contains_key(name.bytes()) && !self.order.contains_key(&cookie);
+        let may_be = is_new && cookie > Cookie::RESERVED && cookie <= self.last;
+        if may_be {
+            self.put(name, Dirent { ino, cookie });
+        }
+        may_be
+    }
+
+    /// The last cookie that was given out.
+    pub(super) fn last(&self) -> Cookie {
+        self.last
+    }
+
     /// Bytes of its entries.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

@@ -32,6 +32,27 @@ impl Pages {
         self.0.len() as u64 * PAGE_U64
     }
 
+    /// Pages by number; none for room without data.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, Option<&[u8; PAGE]>)> {
+        self.0.iter().map(|(number, page)| match page {
+            Page::Reserved => (*number, None),
+            Page::Data(data) => (*number, Some(&**data)),
+        })
+    }
+
+    /// Adds a page with these bytes, or room without data. Answers no if it is there.
+    pub(super) fn restore(&mut self, number: u64, data: Option<&[u8]>) -> bool {
+        let page = match data {
+            None => Page::Reserved,
+            Some(data) => {
+                let mut page = [0; PAGE];
+                page[..data.len()].copy_from_slice(data);
+                Page::Data(Rc::new(page))
+            }
+        };
+        self.0.insert(number, page).is_none()
+    }
+
     /// Room that a write of these bytes takes more.
     pub(super) fn missing(&self, bytes: Range<u64>) -> u64 {
         let pages = pages(&bytes);

@@ -61,7 +61,7 @@ impl Node {
     }
 
     /// Sets what follows from body and extended attributes. The size of a file does not.
-    fn measure(&mut self) {
+    pub(super) fn measure(&mut self) {
         let body = match &self.body {
             Body::File(pages) => pages.bytes(),
             Body::Directory(dir) => {
@@ -108,6 +108,16 @@ impl State {
         assert_eq!(root, ROOT, "the first number");
         state.pin(root);
         state
+    }
+
+    /// The state of a table whose rules hold, with the sum of its room.
+    pub(super) fn of(config: RamConfig, table: Table, bytes_used: u64) -> State {
+        State { config, table, bytes_used, is_closed: false, is_still: false }
+    }
+
+    /// Inodes by number.
+    pub(super) fn table(&self) -> &Table {
+        &self.table
     }
 
     /// A pinned inode.

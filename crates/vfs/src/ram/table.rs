@@ -17,11 +17,12 @@ pub(super) struct Table {
     len: u64,
 }
 
+/// A place for an inode.
 #[derive(Clone, PartialEq, Debug)]
-struct Place {
+pub(super) struct Place {
     /// Inodes that were here before.
-    uses: u32,
-    slot: Option<Slot>,
+    pub uses: u32,
+    pub slot: Option<Slot>,
 }
 
 /// An inode and the pins on it.
@@ -32,6 +33,21 @@ pub(super) struct Slot {
 }
 
 impl Table {
+    /// A table of these places.
+    pub(super) fn of(places: Vec<Place>) -> Table {
+        let is_free = |place: &Place| place.slot.is_none() && place.uses < u32::MAX;
+        let mut free: Vec<u32> =
+            (0..).zip(&places).filter(|(_, place)| is_free(place)).map(|(index, _)| index).collect();
+        free.reverse();
+        let len = places.iter().filter(|place| place.slot.is_some()).count() as u64;
+        Table { places, free, len }
+    }
+
+    /// All places, with and without inodes.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// Number of inodes.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -76,7 +92,6 @@ impl Table {
     }
 
     /// All inodes.
-    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ino, &Slot)> {
         let numbered = (0..).zip(&self.places);
         numbered.filter_map(|(index, place)| place.slot.as_ref().map(|slot| (number(index, place.uses), slot)))

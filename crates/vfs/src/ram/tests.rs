@@ -1,5 +1,6 @@
 mod bytes;
 mod cookies;
+mod image;
 mod model;
 mod names;
 mod room;

@@ -31,6 +31,21 @@ impl Xattrs {
         self.bytes
     }
 
+    /// Names and values, in the order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.values.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Adds a value. Answers no if it breaks a limit, or its name is there or none.
+    pub(super) fn restore(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let is_fit = check_name(name).is_ok() && value.len() <= BYTES_MAX && self.name_bytes + name.len() < BYTES_MAX;
+        let may_be = is_fit && !self.values.contains_key(name);
+        if may_be {
+            self.set(name, value);
+        }
+        may_be
+    }
+
     /// Removes the privileges of a program.
     pub(super) fn kill_privileges(&mut self) {
         self.remove(CAPABILITY);

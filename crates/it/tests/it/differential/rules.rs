@@ -2,8 +2,7 @@
 
 use esker_fs_posix::script::{Room, ScriptOp, XattrOp};
 use esker_fs_posix::{OpenFlags, Whence};
-
-use super::bed::System;
+use esker_it::kernel::System;
 
 /// A difference.
 pub struct Rule {

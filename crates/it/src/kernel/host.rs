@@ -19,6 +19,7 @@ const ENTRIES_ROOM: usize = 512;
 const XATTR_ROOM: usize = 1 << 16;
 
 /// Plays scripts in this process, of which rights, umask and working directory change with them.
+#[derive(Debug)]
 pub struct Host {
     root: OwnedFd,
     held: [Option<OwnedFd>; HELD],
@@ -43,9 +44,13 @@ enum Target<'a> {
 }
 
 impl Host {
-    /// A player in the root directory of this process.
-    pub fn new() -> Host {
-        let root = fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("the root directory opens");
+    /// A player whose calls on everything are about the file system of a directory. Its paths begin where this process
+    /// is: only a process whose root is that directory may play absolute ones.
+    ///
+    /// # Panics
+    /// If the directory does not open.
+    pub fn at(directory: &std::path::Path) -> Host {
+        let root = fs::open(directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).expect("the directory opens");
         Host { root, held: [const { None }; HELD] }
     }
 

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags};
 
 /// File systems that `Ram` is held against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are those of the kernel")]
 pub enum System {
     Ext4,
     Xfs,
@@ -17,8 +18,10 @@ pub enum System {
 }
 
 impl System {
+    /// All of them.
     pub const ALL: [System; 4] = [System::Ext4, System::Xfs, System::Btrfs, System::Tmpfs];
 
+    /// The name by which the kernel mounts it.
     pub fn name(self) -> &'static str {
         match self {
             System::Ext4 => "ext4",
@@ -28,6 +31,7 @@ impl System {
         }
     }
 
+    /// The file system of a name.
     pub fn named(name: &str) -> Option<System> {
         System::ALL.into_iter().find(|system| system.name() == name)
     }
@@ -56,12 +60,16 @@ impl System {
 }
 
 /// A mounted file system, which ends with the namespace of this process.
+#[derive(Debug)]
 pub struct Bed {
     base: OwnedFd,
 }
 
 impl Bed {
     /// Makes and mounts one. The process must have a namespace of its own for mounts.
+    ///
+    /// # Panics
+    /// If it cannot.
     pub fn new(system: System, folder: &Path) -> Bed {
         hard_links_are_protected();
         let at = folder.join("mounted");
@@ -85,6 +93,9 @@ impl Bed {
     }
 
     /// Does something whose root and working directory are an empty directory of the file system.
+    ///
+    /// # Panics
+    /// If this process may not change its root.
     pub fn in_a_tree<T>(&self, play: impl FnOnce() -> T) -> T {
         const TREE: &str = "tree";
         rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -104,7 +115,8 @@ impl Bed {
     }
 }
 
-fn run(command: &mut Command) {
+/// Runs a program that must succeed.
+pub(super) fn run(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }

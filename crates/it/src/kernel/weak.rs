@@ -1,0 +1,255 @@
+//! ext4 on an attached device that records, against the promises of file systems of kernels. Scripts are played in
+//! directories of their own; then the file system is mounted in states that a power cut could have left.
+//!
+//! Working directory and root belong to a whole process, and a mount to its namespace: [`ext4`] takes a process of its
+//! own, under `unshare --mount`.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+
+use esker_base::{Nanos, Stream};
+use esker_block::store::SparseStore;
+use esker_block::{Bio, Device, Done, Limits, Op, Step};
+use esker_dev::{Defer, Media};
+use esker_front_fuse::{Attached, Export, Setup};
+use esker_fs_posix::script::{Bounded, Durable, Outcome, Player, ScriptOp, at_once, audit};
+use esker_rt::mem::Pool;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_testkit::files::breach::{TreeFacts, actor, tree, tree_of};
+use esker_testkit::files::weak::{WeakMoment, violations};
+use esker_testkit::{Bound, Journal, Recorder, crash};
+use esker_vfs::{Ram, RamConfig};
+use rustix::fs::{Mode, OFlags};
+
+use super::bed::run;
+use super::host::Host;
+
+const SIZE: u64 = 16 << 20;
+const BLOCK: u32 = 512;
+/// Violations that are told.
+const TOLD_MAX: usize = 8;
+
+/// How much is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WeakScale {
+    /// Scripts of two steps.
+    pub scripts: u64,
+    /// Crash points, spread over all of them.
+    pub points_max: usize,
+    /// States of each point.
+    pub states_max: u64,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Whether the device answers flushes that it does not do: proves that violations are found.
+    pub lies: bool,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct WeakRun {
+    /// Crash points.
+    pub points: u64,
+    /// States that were mounted.
+    pub states: u64,
+    /// Objects whose promise was judged, in all states.
+    pub judged: u64,
+    /// Broken promises.
+    pub violations: u64,
+    /// The first of them, in words.
+    pub told: Vec<String>,
+}
+
+/// The history of one directory.
+struct History {
+    script: Vec<ScriptOp>,
+    moments: Vec<WeakMoment>,
+}
+
+/// Plays scripts on ext4, cuts the power, and judges what is found.
+///
+/// # Errors
+/// What keeps the run from being made.
+pub fn ext4(scale: WeakScale, folder: &Path) -> Result<WeakRun, String> {
+    let (journal, histories) = record(scale, folder)?;
+    let first = histories[0].moments[0].until;
+    let all: Vec<u64> = match scale.lies {
+        false => journal.flush_answers().into_iter().filter(|point| *point >= first).collect(),
+        true => (first..=journal.points()).collect(),
+    };
+    let step = all.len().div_ceil(scale.points_max).max(1);
+    let points = all.into_iter().step_by(step);
+    let (image, mut done) = (folder.join("image"), WeakRun::default());
+    let count = crash::for_each_state_at(
+        &journal,
+        points,
+        Bound { states_max: scale.states_max, seed: scale.seed },
+        |point, images| {
+            write_image(&images[0].over(&SparseStore::default()), &image)?;
+            let found = match look(&image, folder, &histories, point) {
+                Ok(found) => found,
+                Err(why) => {
+                    done.violations += 1;
+                    done.told
+                        .extend((done.told.len() < TOLD_MAX).then(|| format!("crash before event {point}: {why}")));
+                    return Ok(());
+                }
+            };
+            for (history, found) in histories.iter().zip(found) {
+                let Some(found) = found else { continue };
+                let broken = violations(&history.moments, point, &found);
+                done.judged += found.len() as u64;
+                done.violations += broken.len() as u64;
+                let calls: Vec<String> = history.script.iter().map(ScriptOp::to_string).collect();
+                let left = TOLD_MAX.saturating_sub(done.told.len());
+                let lines = broken.into_iter().take(left);
+                done.told.extend(lines.map(|line| format!("crash before event {point}: {line}\n{}", calls.join("\n"))));
+            }
+            Ok::<_, String>(())
+        },
+    )?;
+    (done.points, done.states) = (count.points, count.states);
+    Ok(done)
+}
+
+/// A device that answers flushes without doing them.
+struct Lying(Rc<dyn Device>);
+
+impl Device for Lying {
+    fn limits(&self) -> &Limits {
+        self.0.limits()
+    }
+
+    fn submit(&self, mut bio: Bio) -> Step<Done> {
+        bio.flags.fua = false;
+        if bio.op == Op::Flush { Step::Now(bio.ok()) } else { self.0.submit(bio) }
+    }
+}
+
+/// Plays the scripts on ext4 on an attached device.
+fn record(scale: WeakScale, folder: &Path) -> Result<(Journal, Vec<History>), String> {
+    let journal = Journal::default();
+    let reactor = Reactor::new(RealConfig::seeded(scale.seed)).map_err(|error| error.to_string())?;
+    let rt = reactor.rt();
+    let leaf: Rc<dyn Device> = Recorder::leaf(&journal, &rt, &Media::new(SIZE), BLOCK, Defer::Never);
+    let device = if scale.lies { Rc::new(Lying(leaf)) } else { leaf };
+    let (seen, folder) = (journal.clone(), folder.to_path_buf());
+    let histories = reactor.block_on(async move {
+        let setup = Setup { mount: folder.join("fuse"), partitions: false };
+        fs::create_dir(&setup.mount).map_err(|error| error.to_string())?;
+        let export = Export { name: "vol".to_string(), device };
+        let attached = Attached::start(&rt, &Pool::default(), vec![export], &setup).await;
+        let attached = attached.map_err(|error| error.to_string())?;
+        let path = attached.disks()[0].path.clone();
+        let work = std::thread::spawn(move || load(scale, &path, &folder, &seen));
+        while !work.is_finished() {
+            rt.sleep(Nanos::millis(2)).await;
+        }
+        attached.stop().await;
+        work.join().map_err(|_| "the load panics".to_string())?
+    });
+    Ok((journal, histories?))
+}
+
+/// Ends the mount, whatever happens.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(what: &Path, at: PathBuf, options: &[&str]) -> Result<Mounted, String> {
+        fs::create_dir_all(&at).map_err(|error| error.to_string())?;
+        let mount =
+            Command::new("mount").args(options).arg(what).arg(&at).output().map_err(|error| error.to_string())?;
+        match mount.status.success() {
+            true => Ok(Mounted(at)),
+            false => Err(format!("it cannot be mounted: {}", String::from_utf8_lossy(&mount.stderr).trim())),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Inside the mount nothing can be unmounted.
+        drop(std::env::set_current_dir("/"));
+        let _gone = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+fn load(scale: WeakScale, device: &Path, folder: &Path, journal: &Journal) -> Result<Vec<History>, String> {
+    run(Command::new("mkfs.ext4").args(["-q", "-b", "1024", "-J", "size=1"]).arg(device));
+    let mounted = Mounted::new(device, folder.join("mounted"), &[])?;
+    let scripts = Bounded::new(2);
+    let mut rng = Stream::named(scale.seed, "scripts on ext4");
+    let mut histories = Vec::new();
+    for number in 0..scale.scripts {
+        let script = [Bounded::before(), scripts.steps(rng.below(scripts.count()))].concat();
+        histories.push(play(number, script, &mounted.0, journal)?);
+    }
+    Ok(histories)
+}
+
+fn play(number: u64, script: Vec<ScriptOp>, mounted: &Path, journal: &Journal) -> Result<History, String> {
+    let at = mounted.join(format!("s{number}"));
+    let from = journal.points();
+    fs::create_dir(&at).and_then(|()| std::env::set_current_dir(&at)).map_err(|error| error.to_string())?;
+    let (mut theirs, ram) = (Host::at(&at), Ram::new(RamConfig::sized(4 << 20), Pool::default()));
+    let mut ours = actor(Rc::new(ram.clone()));
+    at_once(theirs.call(&ScriptOp::Sync(Durable::All)));
+    let moment = |op, succeeded, from| {
+        let tree = at_once(tree(Rc::new(ram.fork())));
+        WeakMoment { op, succeeded, tree, from, until: journal.points() }
+    };
+    let mut moments = vec![moment(None, true, from)];
+    for op in &script {
+        let from = journal.points();
+        let (their, our) = (at_once(theirs.call(op)), at_once(ours.call(op)));
+        let [succeeded, wanted] = [&their, &our].map(|outcome| !matches!(outcome, Outcome::Failed(_)));
+        if succeeded != wanted {
+            return Err(format!("{op}: ext4 answers {their}, and the oracle {our}"));
+        }
+        moments.push(moment(Some(op.clone()), succeeded, from));
+    }
+    Ok(History { script, moments })
+}
+
+fn write_image(store: &SparseStore, path: &Path) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", path.display());
+    let file = File::create(path).map_err(told)?;
+    file.set_len(SIZE).map_err(told)?;
+    let mut part = vec![0; 64 << 10];
+    for at in (0..SIZE).step_by(part.len()) {
+        store.read(at, &mut part);
+        if part.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&part, at).map_err(told)?;
+        }
+    }
+    Ok(())
+}
+
+/// The trees of all directories that were there before the point, or why nothing is seen.
+fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Result<Vec<Option<TreeFacts>>, String> {
+    let mounted = Mounted::new(image, folder.join("look"), &["-o", "loop"])?;
+    let root: OwnedFd = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
+        .map_err(|error| format!("the root directory: {error}"))?;
+    let mut found = Vec::new();
+    for (number, history) in histories.iter().enumerate() {
+        if history.moments[0].until > point {
+            found.push(None);
+            continue;
+        }
+        let at = mounted.0.join(format!("s{number}"));
+        if !at.exists() {
+            // A tree without its root breaks every promise.
+            found.push(Some(TreeFacts::new()));
+            continue;
+        }
+        let told = |error: rustix::io::Errno| format!("{}: {error}", at.display());
+        rustix::process::chroot(&at).and_then(|()| rustix::process::chdir("/")).map_err(told)?;
+        let tree = tree_of(at_once(audit(&mut Host::at(Path::new("/")))));
+        rustix::process::fchdir(&root).and_then(|()| rustix::process::chroot(".")).map_err(told)?;
+        found.push(Some(tree));
+    }
+    Ok(found)
+}

@@ -1,0 +1,116 @@
+//! Scripts in the folder `scripts`, which are named after the generic tests of xfstests whose ideas they take: on `Ram`,
+//! on the harness's own file system with all its crashes, and on file systems of the kernel. A line `//= TEXT` says what
+//! the call above it answers.
+
+use std::path::PathBuf;
+
+use esker_fs_posix::script::{ScriptOp, at_once, play};
+use esker_it::kernel::{Bed, System};
+use esker_testkit::files::{Reach, Stage, WholeConfig, WholeSubject};
+
+use super::{NO_DIFFERENCE, SYSTEM_VARIABLE, actor, compare, in_a_process, rules};
+
+/// Scripts that there are at least.
+const SCRIPTS_MIN: usize = 80;
+
+struct Named {
+    name: String,
+    ops: Vec<ScriptOp>,
+    /// Numbers of calls, and what they answer.
+    answers: Vec<(usize, String)>,
+}
+
+fn read() -> Vec<Named> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let entries = std::fs::read_dir(&folder).expect("the folder of scripts");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    assert!(paths.len() >= SCRIPTS_MIN, "{} scripts", paths.len());
+    paths.iter().map(|path| parse(path)).collect()
+}
+
+fn parse(path: &std::path::Path) -> Named {
+    let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(path).expect("a script");
+    assert!(text.starts_with("// generic/"), "{name} says where it comes from and what it checks");
+    let mut named = Named { name, ops: Vec::new(), answers: Vec::new() };
+    for line in text.lines() {
+        if let Some(answer) = line.strip_prefix("//= ") {
+            named.answers.push((named.ops.len() - 1, answer.to_string()));
+        } else {
+            named.ops.extend(ScriptOp::script(line).unwrap_or_else(|error| panic!("{}: {error}", named.name)));
+        }
+    }
+    named
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_ram_as_they_say() {
+    let mut wrong = Vec::new();
+    for Named { name, ops, answers } in read() {
+        let lines = at_once(play(&ops, &mut actor()));
+        let differs = answers.iter().filter(|(number, answer)| lines[*number] != *answer);
+        wrong.extend(
+            differs.map(|(number, answer)| {
+                format!("{name}: \"{}\" answers {}, not {answer}", ops[*number], lines[*number])
+            }),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn scripts_of_xfstests_survive_every_crash_on_the_harness_s_file_system() {
+    let subject: std::rc::Rc<dyn esker_testkit::files::Subject> =
+        std::rc::Rc::new(WholeSubject { size: 1 << 20, config: WholeConfig { changes_max: 7, flaw: None } });
+    let stage = Stage::new(subject, &[]).unwrap_or_else(|breach| panic!("{breach}"));
+    let reach = Reach { states_max: 4, used_every: 40, seed: 3 };
+    let mut searched = esker_testkit::files::Searched::default();
+    for Named { name, ops, .. } in read() {
+        let found = stage.search(&ops, reach).unwrap_or_else(|breach| panic!("{name}: {breach}"));
+        searched.add(found);
+    }
+    println!("{searched:?}");
+    assert!(searched.states > 2000, "{searched:?}");
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_ext4_as_on_ram() {
+    in_a_process(System::Ext4, "differential::scripts::child", 0);
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_xfs_as_on_ram() {
+    in_a_process(System::Xfs, "differential::scripts::child", 0);
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_btrfs_as_on_ram() {
+    in_a_process(System::Btrfs, "differential::scripts::child", 0);
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_tmpfs_as_on_ram() {
+    in_a_process(System::Tmpfs, "differential::scripts::child", 0);
+}
+
+#[test]
+#[ignore = "needs a process of its own: the tests above run it"]
+fn child() {
+    let name = std::env::var(SYSTEM_VARIABLE).expect("the test above names the file system");
+    let system = System::named(&name).expect("one of the list");
+    let scripts = read();
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bed = Bed::new(system, folder.path());
+    let (mut wrong, mut played) = (Vec::new(), 0);
+    for Named { name, ops, .. } in scripts {
+        if !ops.iter().all(|op| rules::is_played(system, op)) {
+            continue;
+        }
+        played += 1;
+        wrong.extend(bed.in_a_tree(|| compare(system, &ops)).verdict.err().map(|what| format!("{name}: {what}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("{name}: {played} scripts, {NO_DIFFERENCE}");
+    assert!(played >= SCRIPTS_MIN * 3 / 4, "{played} scripts are played on {name}");
+}
