@@ -15,4 +15,5 @@ mod kills;
 mod model_kernel;
 mod paced;
 mod power_cuts;
+mod replayed_on_ram;
 mod unusable;
