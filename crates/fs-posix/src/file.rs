@@ -178,6 +178,8 @@ impl Drop for Turn<'_> {
 #[derive(Clone)]
 pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
+    /// All numbers below it are taken, so that an open does not look at them.
+    free_from: u32,
     max: u32,
 }
 
@@ -190,7 +192,7 @@ struct Slot {
 
 impl Table {
     pub(crate) fn new(max: u32) -> Table {
-        Table { slots: Vec::new(), max }
+        Table { slots: Vec::new(), free_from: 0, max }
     }
 
     /// # Errors
@@ -222,8 +224,9 @@ impl Table {
     /// # Errors
     /// `EMFILE`.
     pub(crate) fn free(&self, from: Fd) -> Result<Fd, Errno> {
-        let taken = self.slots.iter().skip(from.0 as usize).take_while(|slot| slot.is_some()).count();
-        let free = u64::from(from.0) + taken as u64;
+        let from = from.0.max(self.free_from);
+        let taken = self.slots.iter().skip(from as usize).take_while(|slot| slot.is_some()).count();
+        let free = u64::from(from) + taken as u64;
         u32::try_from(free).ok().filter(|free| *free < self.max).map(Fd).ok_or(Errno::EMFILE)
     }
 
@@ -234,6 +237,9 @@ impl Table {
     pub(crate) fn add(&mut self, from: Fd, file: Rc<File>, close_on_exec: bool) -> Result<Fd, Errno> {
         let fd = self.free(from)?;
         self.put(fd, file, close_on_exec)?;
+        if from.0 <= self.free_from {
+            self.free_from = fd.0 + 1;
+        }
         Ok(fd)
     }
 
@@ -257,8 +263,9 @@ impl Table {
     /// # Errors
     /// `EBADF`.
     pub(crate) fn take(&mut self, fd: Fd) -> Result<Rc<File>, Errno> {
-        let slot = self.slots.get_mut(fd.0 as usize).and_then(Option::take);
-        slot.map(|slot| slot.file).ok_or(Errno::EBADF)
+        let slot = self.slots.get_mut(fd.0 as usize).and_then(Option::take).ok_or(Errno::EBADF)?;
+        self.free_from = self.free_from.min(fd.0);
+        Ok(slot.file)
     }
 
     /// Numbers that are taken, in order.

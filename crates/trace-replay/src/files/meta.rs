@@ -16,6 +16,9 @@ use crate::xattrs;
 const UNCHANGED: u32 = u32::MAX;
 /// Room for entries of a directory in one call, at least and at most.
 const ENTRIES: std::ops::RangeInclusive<u64> = 512..=512 << 10;
+/// Bits of a watch (`IN_ONLYDIR`, `IN_DONT_FOLLOW`).
+const ONLY_DIRECTORIES: u32 = 0x0100_0000;
+const NO_FOLLOW: u32 = 0x0200_0000;
 /// The access list that goes with the permission bits, and the bytes of one that says no more than they.
 const ACCESS_LIST: (&[u8], u64) = (b"system.posix_acl_access", 28);
 const BY_CHMOD: &str = "permissions that were set as an access list were set by chmod: the file system has no lists";
@@ -46,10 +49,7 @@ impl FilesExecutor {
                 place.process.stat(place.at, follow).await?;
                 Ok(place.process.statfs().await.map(|_| 0)?)
             }
-            Call::Watch { at, .. } => {
-                let place = self.at(at)?;
-                Ok(place.process.stat(place.at, Follow::Links).await.map(|_| 0)?)
-            }
+            Call::Watch { at, mask, .. } => self.watch(at, *mask).await,
             Call::ReadDir { fd, len } => self.read_dir(*fd, *len).await,
             // Numbers of watches are not those of the trace.
             _ => Err(Fail::Skip(Skip::Outside)),
@@ -57,8 +57,12 @@ impl FilesExecutor {
     }
 
     pub(super) async fn stat(&mut self, file: &Object) -> Reply {
-        if let Object::Fd(fd) = file {
-            match self.inside(*fd)?.what {
+        let descriptor = match file {
+            Object::Fd(fd) => Some(*fd),
+            Object::Path { at, .. } => at.descriptor(),
+        };
+        if let Some(fd) = descriptor {
+            match self.inside(fd)?.what {
                 What::Pipe(_) => self.seen = Some((FileKind::Fifo, 0)),
                 What::Device(_) => self.seen = Some((FileKind::CharDevice, 0)),
                 What::File(_) | What::Outside => {}
@@ -71,6 +75,15 @@ impl FilesExecutor {
         let attr = place.process.stat(place.at, follow).await?.attr;
         self.seen = Some((words::kind(attr.kind), attr.size));
         Ok(0)
+    }
+
+    /// What is watched is looked up; that is all that reaches a file system.
+    async fn watch(&self, at: &At, mask: u32) -> Reply {
+        let place = self.at(at)?;
+        let follow = if mask & NO_FOLLOW != 0 { Follow::Nothing } else { Follow::Links };
+        let kind = place.process.stat(place.at, follow).await?.attr.kind;
+        let is_directory = words::kind(kind) == FileKind::Directory;
+        if mask & ONLY_DIRECTORIES != 0 && !is_directory { Err(Errno::ENOTDIR.into()) } else { Ok(0) }
     }
 
     pub(super) async fn access(&mut self, file: &Object, mode: AccessMode) -> Reply {

@@ -77,6 +77,16 @@ impl FilesExecutor {
             flags.remove(Ours::EXCL);
             self.files.tally.add(EXCLUSIVE);
         }
+        if let Some(fd) = at.descriptor() {
+            match &self.inside(fd)?.what {
+                What::Pipe(end) => {
+                    let end = end.reopen(flags.reads(), flags.writes());
+                    return Ok(self.keep(turn, OpenSlot::of(What::Pipe(end))));
+                }
+                What::Device(device) => return Ok(self.keep(turn, OpenSlot::of(What::Device(*device)))),
+                What::File(_) | What::Outside => {}
+            }
+        }
         let place = self.at(at)?;
         if matches!(place.at, Where::Itself(_)) {
             // What is open already is opened once more, whatever the link to it is called.

@@ -157,6 +157,11 @@ impl PipeEnd {
         self.flow.changed.wait_until(|| self.flow.readers.get() == 0).await;
     }
 
+    /// An end of the same pipe, as a name of the descriptor opens it.
+    pub(super) fn reopen(&self, reads: bool, writes: bool) -> Rc<PipeEnd> {
+        self.flow.open(reads, writes)
+    }
+
     /// Bytes that it holds at most.
     pub(super) fn room(&self) -> u64 {
         self.flow.room.get()
