@@ -9,7 +9,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<CheckArgs>(About {
     words: &["fs", "check"],
     summary: "Check the file system on a stack",
-    details: "Reads all that a file system of the kind keeps on the one export of the stack, and tells what is wrong. A kind that lies in memory keeps nothing there: it is refused, and the message says so.",
+    details: "Reads all that a file system of the kind keeps on the one export of the stack, and tells what is \
+              wrong. A kind that lies in memory keeps nothing there: it is refused, and the message says so.",
     examples: &[Example { line: "esker fs check ram", does: "refuses: nothing of ram lies on a device" }],
 });
 

@@ -9,7 +9,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<DumpArgs>(About {
     words: &["fs", "dump"],
     summary: "Show what a file system keeps on a stack",
-    details: "Prints the structures that a file system of the kind keeps on the one export of the stack. A kind that lies in memory keeps nothing there: it is refused, and the message says so.",
+    details: "Prints the structures that a file system of the kind keeps on the one export of the stack. A \
+              kind that lies in memory keeps nothing there: it is refused, and the message says so.",
     examples: &[Example { line: "esker fs dump ram", does: "refuses: nothing of ram lies on a device" }],
 });
 

@@ -9,7 +9,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<MkfsArgs>(About {
     words: &["fs", "mkfs"],
     summary: "Make a file system on a stack",
-    details: "Writes an empty file system of the kind to the one export of the stack. A kind that lies in memory has nothing to make: it is refused, and the message says so.",
+    details: "Writes an empty file system of the kind to the one export of the stack. A kind that lies in \
+              memory has nothing to make: it is refused, and the message says so.",
     examples: &[Example { line: "esker fs mkfs ram", does: "refuses: nothing of ram lies on a device" }],
 });
 

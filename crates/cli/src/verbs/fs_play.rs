@@ -18,10 +18,11 @@ use crate::virtual_files::plain;
 pub const VERB: Verb = Verb::of::<Play>(About {
     words: &["fs", "play"],
     summary: "Make the calls of scripts on a file system, and tell what came of each",
-    details: "A script is text: a call on each line, such as `mkdir A 0755`. Each script begins on an empty file system, as \
-              the superuser. Behind each call its outcome is printed, in a line that begins with //=. Such a line in a \
-              script states what is expected: so what is printed is a script that expects the same again. The exit \
-              status is 4 if an outcome differs from what a script expects. docs/guide/file-systems.md lists the calls.",
+    details: "A script is text: a call on each line, such as `mkdir A 0755`. Each script begins on an empty \
+              file system, as the superuser. Behind each call its outcome is printed, in a line that begins \
+              with //=. Such a line in a script states what is expected: so what is printed is a script that \
+              expects the same again. The exit status is 4 if an outcome differs from what a script expects. \
+              docs/guide/file-systems.md lists the calls.",
     examples: &[
         Example { line: "esker fs play names.script", does: "plays it on a file system in memory" },
         Example { line: "esker fs play names.script > expected.script", does: "states what came of it" },

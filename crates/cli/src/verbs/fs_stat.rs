@@ -14,8 +14,8 @@ use crate::virtual_files::plain;
 pub const VERB: Verb = Verb::of::<StatArgs>(About {
     words: &["fs", "stat"],
     summary: "Tell what a file system is, can and promises",
-    details: "Opens a new file system of the kind and tells its units, limits, abilities and room, and what is there after a \
-              crash.",
+    details: "Opens a new file system of the kind and tells its units, limits, abilities and room, and what is \
+              there after a crash.",
     examples: &[
         Example { line: "esker fs stat --on ram", does: "tells all of a file system in memory" },
         Example { line: "esker fs stat --on ram --json", does: "for programs" },
