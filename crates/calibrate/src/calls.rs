@@ -103,13 +103,13 @@ impl Bench {
         let clock = rt.clone();
         let process =
             World::new(std::rc::Rc::new(ram), Settings::usual(), move || Stamp(clock.wall())).process(Cred::root());
-        let names = |kind: &str| (0..CALLS).map(|at| format!("/work/tree/{kind}{at}")).collect();
+        let names = |kind: &str| (0..CALLS).map(|at| format!("/some/tree/{kind}{at}")).collect();
         Bench { rt, process, files: names("file"), others: names("other") }
     }
 
     async fn all(&self) -> Result<Vec<(f64, f64)>, Errno> {
-        self.process.mkdir("/work", 0o755).await?;
-        self.process.mkdir("/work/tree", 0o755).await?;
+        self.process.mkdir("/some", 0o755).await?;
+        self.process.mkdir("/some/tree", 0o755).await?;
         let opens = self.opens().await?;
         let names = self.names().await?;
         let bytes = self.bytes().await?;
@@ -208,7 +208,7 @@ impl Bench {
         let empty = process.open(&*self.others[0], OpenFlags::DIRECTORY, 0).await?;
         process.seek(empty, 2, Whence::Set).await?;
         let ns = timed!(self, _at => process.list(empty, ENTRIES).await?);
-        let full = process.open("/work/tree", OpenFlags::DIRECTORY, 0).await?;
+        let full = process.open("/some/tree", OpenFlags::DIRECTORY, 0).await?;
         let (start, mut bytes, mut calls) = (self.rt.now(), 0, 0);
         loop {
             let entries = process.list(full, ENTRIES).await?;

@@ -4,10 +4,10 @@
 //! that such a call takes ([`costs`]). What a device below the file system takes comes on top by itself. So a replay
 //! tells how long a program takes on this file system, in the process itself: no kernel and no mount lies between.
 //!
-//! All traced processes are one process here, as on the kernel ([`crate::kernel`]), whose rules hold here too: slots
-//! stand for descriptors, paths begin at the root of the file system, and what lies outside (sockets, terminals, other
-//! processes) is not called. Three things differ. Pipes carry numbers of bytes, no bytes. Devices are told by their
-//! numbers. Memory files and shared memory lie on a file system in memory of their own.
+//! All traced processes are one process here. The rules of the kernel as target ([`crate::kernel`]) hold: slots stand
+//! for descriptors, paths begin at the root of the file system, and what lies outside it is not called. Three things
+//! differ. Pipes carry numbers of bytes, no bytes. Devices are told by their numbers. Memory files and shared memory lie
+//! on a file system in memory of their own.
 //!
 //! Reading order: this file, [`costs`], `slots`, `pipes`, `words` (the trace's words as those of our calls), then one
 //! file for each family of calls, `tree` (the initial tree, and what became of it), [`simulate`] (whole runs).

@@ -1,7 +1,7 @@
 //! Traces replayed on `Ram` in virtual time: each call comes out as the trace says, but for a list of differences.
 //!
-//! What a trace says comes from three sources that know nothing of `Ram`: the symbolic file system of traces, which
-//! answers random calls; generators, whose scripts know their answers; and kernels, on which programs were recorded.
+//! What a trace says comes from three sources that know nothing of `Ram`. The symbolic file system of traces answers
+//! random calls. Scripts of generators know their answers. Programs were recorded on kernels.
 
 mod rules;
 

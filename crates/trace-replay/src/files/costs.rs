@@ -67,28 +67,30 @@ pub struct CallCosts {
 }
 
 /// Where the built-in figures come from.
-const BUILT_IN: &str = "built-in figures of ram (`esker calibrate` measures this machine's)";
+const BUILT_IN: &str =
+    "built-in figures of ram, of another machine and a build for tests (`esker calibrate` measures this one)";
 
-/// Measured on ram by `esker calibrate` on 2026-11-27: Intel Xeon at 2.1 GHz, 2 CPUs.
+/// Of ram, by `esker calibrate --rounds 1` at real-time priority on 2026-11-27: AMD EPYC, 2 CPUs, a build for tests. A
+/// build for use takes less.
 const RAM: [(f64, f64); CostClass::ALL.len()] = [
-    (200.0, 0.0),
-    (300.0, 0.0),
-    (600.0, 0.0),
-    (100.0, 0.0),
-    (100.0, 50.0),
-    (100.0, 100.0),
-    (50.0, 0.0),
-    (200.0, 0.0),
-    (50.0, 0.0),
-    (500.0, 1000.0),
-    (200.0, 0.0),
-    (250.0, 0.0),
-    (300.0, 0.0),
-    (700.0, 0.0),
-    (500.0, 0.0),
-    (600.0, 0.0),
-    (500.0, 0.0),
-    (700.0, 0.0),
+    (824.0, 0.0),
+    (1324.0, 0.0),
+    (2424.0, 0.0),
+    (183.0, 0.0),
+    (225.0, 35.0),
+    (393.0, 42.3),
+    (127.0, 0.0),
+    (483.0, 0.0),
+    (145.0, 0.0),
+    (575.0, 18_964.0),
+    (1098.0, 0.0),
+    (1082.0, 0.0),
+    (1228.0, 0.0),
+    (2491.0, 0.0),
+    (3214.0, 0.0),
+    (2703.0, 0.0),
+    (1640.0, 0.0),
+    (3844.0, 0.0),
 ];
 
 impl CostClass {
