@@ -29,17 +29,17 @@ pub struct VirtualFiles {
     /// Replays on a file system of ours in virtual time, in place of a directory: ram
     #[arg(long, value_name = "KIND")]
     pub on: Option<String>,
-    /// The stack below the file system: one export. For a file system in memory only its size counts
-    #[arg(long, value_name = "STACK", requires = "on", conflicts_with = "size")]
+    /// The stack below the file system, with one export (with --on). For one in memory only its size counts
+    #[arg(long, value_name = "STACK", conflicts_with = "size")]
     stack: Option<String>,
-    /// Size of a file system in memory [default: 4GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "on")]
+    /// Size of a file system in memory (with --on) [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<u64>,
     /// Simulated CPUs (with --on)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cpus: u32,
-    /// CPU times of calls that `esker calibrate` measured, for --on [default: esker-calibration.toml, if it is there]
-    #[arg(long, value_name = "FILE", requires = "on")]
+    /// CPU times of calls that `esker calibrate` measured (with --on) [default: esker-calibration.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
 }
 
@@ -70,6 +70,22 @@ impl VirtualFiles {
     /// An unknown one.
     pub fn kind(&self) -> Result<&'static FsKind, Failure> {
         fs_kinds::find(self.on.as_deref().unwrap_or_default())
+    }
+
+    /// Refuses what only a simulation takes.
+    ///
+    /// # Errors
+    /// A usage error that names the option.
+    pub fn refuse(&self) -> Result<(), Failure> {
+        let given = [
+            ("--stack", self.stack.is_some()),
+            ("--size", self.size.is_some()),
+            ("--calibration", self.calibration.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(Failure::Usage(format!("{option} has no meaning without --on"))),
+            None => Ok(()),
+        }
     }
 
     /// Opens the file system in a new world.

@@ -132,6 +132,7 @@ impl Run for Replay {
         json.iter().chain(&page).try_for_each(Output::prepare)?;
         let reports = match &self.dir {
             Some(dir) => {
+                self.files.refuse()?;
                 let jobs = self.jobs.load(terminal)?;
                 let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
                 let play = |progress: &mut dyn FnMut(_)| without_mask(|| run(jobs, dir, options, &reactor, progress));
