@@ -9,10 +9,11 @@
 //! Invariant: reports no cost that it did not measure.
 //!
 //! Reading order: [`Calibrator`], `requests` (what is played), `layers`, `devices`, `wakes` (of a client),
-//! [`undisturbed`].
+//! `calls` (of file systems), [`undisturbed`].
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod devices;
 mod layers;
 mod requests;
@@ -23,6 +24,7 @@ use esker_predict::calibration::times::{GROUPS, WHOLE};
 use esker_predict::calibration::{Calibration, Skipped, VERSION, WRITTEN_BY};
 use esker_predict::{Latencies, PredictError};
 
+use calls::CallBench;
 use devices::DeviceBench;
 pub use devices::RawDevice;
 use layers::LayerBench;
@@ -59,6 +61,7 @@ pub struct Calibrator {
     skipped: Vec<Skipped>,
     devices: Vec<DeviceBench>,
     wakes: WakeBench,
+    calls: CallBench,
 }
 
 /// What is measured together.
@@ -72,11 +75,13 @@ pub enum Part {
     Waiting,
     /// Wakes of clients.
     Wakes,
+    /// Calls on file systems.
+    Calls,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Part; 4] = [Part::Layers, Part::OnCpu, Part::Waiting, Part::Wakes];
+    pub const ALL: [Part; 5] = [Part::Layers, Part::OnCpu, Part::Waiting, Part::Wakes, Part::Calls];
 }
 
 impl Calibrator {
@@ -84,13 +89,14 @@ impl Calibrator {
     pub fn new(options: Options) -> Calibrator {
         let (layers, skipped) = if options.only_devices { Default::default() } else { layers::all() };
         let devices = devices::all(options.file.as_deref(), &options.raw);
-        Calibrator { options, rounds: Default::default(), layers, skipped, devices, wakes: WakeBench::default() }
+        let (wakes, calls) = (WakeBench::default(), CallBench::default());
+        Calibrator { options, rounds: Default::default(), layers, skipped, devices, wakes, calls }
     }
 
     /// Steps of a round, each told to its `watch`.
     pub fn steps(&self) -> usize {
         let rows: usize = self.devices.iter().map(DeviceBench::steps).sum();
-        self.layers.len() + rows + WakeBench::STEPS
+        self.layers.len() + rows + WakeBench::STEPS + CallBench::STEPS
     }
 
     /// Measures everything once more.
@@ -120,6 +126,7 @@ impl Calibrator {
                 devices.try_for_each(|device| device.round(round, watch))
             }
             Part::Wakes => self.wakes.round(round, watch),
+            Part::Calls => self.calls.round(round, watch),
         }
     }
 
@@ -132,6 +139,7 @@ impl Calibrator {
             seed: self.options.seed,
             rounds: self.rounds.into_iter().max().unwrap_or_default(),
             wakes: self.wakes.wakes(),
+            calls: self.calls.costs(),
             kinds: self.layers.iter().map(LayerBench::cost).collect(),
             skipped: self.skipped.clone(),
             devices: self.devices.iter().map(DeviceBench::times).collect(),

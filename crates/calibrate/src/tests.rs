@@ -54,7 +54,7 @@ fn a_round_measures_devices_in_an_order_that_holds_on_any_machine() {
     calibrator.round(&mut |step| steps.push(step.to_string())).unwrap();
     assert_eq!(steps.len(), calibrator.steps());
     steps.dedup();
-    assert_eq!(steps, ["null", "memory", "wakes"]);
+    assert_eq!(steps, ["null", "memory", "wakes", "calls"]);
     let calibration = calibrator.finish();
     assert_eq!((calibration.rounds, calibration.kinds.len(), calibration.devices.len()), (1, 0, 4));
     for device in &calibration.devices {
@@ -67,4 +67,17 @@ fn a_round_measures_devices_in_an_order_that_holds_on_any_machine() {
     assert!(mean(65_536) > mean(4096), "more bytes take longer");
     let text = calibration.to_toml();
     assert_eq!(Calibration::parse("test", &text).unwrap(), calibration);
+}
+
+#[test]
+fn every_class_of_calls_has_a_cost_that_a_replay_knows() {
+    use esker_trace_replay::files::costs::CostClass;
+    let mut calibrator = Calibrator::new(options(true));
+    calibrator.round_of(Part::Calls, &mut |_| {}).unwrap();
+    let calls = calibrator.finish().calls;
+    let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, CostClass::ALL.map(CostClass::name));
+    assert!(calls.iter().all(|call| call.file_system == "ram" && call.ns.is_finite() && call.ns_per_kib >= 0.0));
+    let of = |name: &str| calls.iter().find(|call| call.name == name).unwrap();
+    assert!(of("stat").ns > 0.0 && of("write").ns_per_kib > 0.0);
 }

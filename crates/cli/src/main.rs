@@ -6,8 +6,8 @@
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`rewriting`],
 //! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
-//! [`block_devices`] and [`target`]; [`top`] is the screen of the verb of that name, [`hugepages`] and
-//! [`volumes`] what the verbs of those managers share.
+//! [`block_devices`] and [`target`], [`fs_kinds`], [`fs_image`] and [`virtual_files`]; [`top`] is the screen of the verb
+//! of that name, [`hugepages`] and [`volumes`] what the verbs of those managers share.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
@@ -23,6 +23,8 @@ mod composition;
 mod control;
 mod failure;
 mod files;
+mod fs_image;
+mod fs_kinds;
 mod hugepages;
 mod lab;
 mod listeners;
@@ -45,6 +47,7 @@ mod trace_archives;
 mod trace_files;
 mod verb;
 mod verbs;
+mod virtual_files;
 mod volumes;
 mod world;
 

@@ -22,9 +22,6 @@ pub struct Jobs {
     /// Compiled traces, or recordings, which are compiled first; several of them share one tree
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
-    /// The run directory: empty, or one of an earlier replay
-    #[arg(long, value_name = "DIR")]
-    pub dir: PathBuf,
     /// Uses the directory also if there are files of others, which stay as they are
     #[arg(long)]
     force: bool,

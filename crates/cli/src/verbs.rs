@@ -10,6 +10,11 @@ mod check;
 mod completions;
 mod detach;
 mod freeze;
+mod fs_check;
+mod fs_dump;
+mod fs_mkfs;
+mod fs_play;
+mod fs_stat;
 mod hugepage_doctor;
 mod hugepage_restore;
 mod hugepage_run;
@@ -69,6 +74,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("volume", "Manage named volumes, their snapshots and clones"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
+    ("fs", "Make, check and try file systems"),
     ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
 ];
@@ -124,6 +130,11 @@ pub const ALL: &[Verb] = &[
     trace_prepare::VERB,
     trace_replay::VERB,
     trace_compare::VERB,
+    fs_mkfs::VERB,
+    fs_check::VERB,
+    fs_dump::VERB,
+    fs_stat::VERB,
+    fs_play::VERB,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,

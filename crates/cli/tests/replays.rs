@@ -37,6 +37,23 @@ fn a_trace_is_replayed_and_two_replays_are_compared() {
     assert!(json.contains("\"mode\": \"unconstrained\""), "{json}");
 }
 
+#[test]
+fn a_replay_on_a_file_system_of_ours_is_simulated_and_one_seed_gives_one_report() {
+    let dir = tempfile::tempdir().expect("a scratch folder");
+    let esker = |line: &str| esker(dir.path(), line, 0);
+    let report = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("it was written");
+    esker("trace generate desk.etrace --seed 3 --threads 4 --scripts 20");
+    let told = esker("trace replay desk.etrace --on ram --json one.json --report one.html");
+    assert!(told.contains("\nmismatches   0 of ") && told.contains("\nsimulated    in virtual time, 2 CPUs"), "{told}");
+    esker("trace replay desk.etrace --on ram --json two.json");
+    assert_eq!(report("one.json"), report("two.json"));
+    esker("trace replay desk.etrace --on ram --seed 2 --json other.json");
+    assert_ne!(report("one.json"), report("other.json"), "other bytes are written");
+    esker("trace replay desk.etrace --dir run --json kernel.json");
+    let compared = esker("trace compare one.json kernel.json");
+    assert!(compared.contains("ram") && compared.contains("kernel.json"), "{compared}");
+}
+
 /// Makes a file in `fd 3` with mode 06777, as another user's trace would.
 const SET_ID: &str = r#"100 1700000000.000001 openat(AT_FDCWD, "/x", O_RDWR|O_CREAT|O_TRUNC, 0666) = 3 <0.000010>
 100 1700000000.000100 ftruncate(3, 65536) = 0 <0.000010>

@@ -9,6 +9,7 @@ use esker_rt::sync::Notify;
 use esker_vfs::{Cred, FileType, Ino};
 
 use crate::flags::OpenFlags;
+use crate::paths::Node;
 use crate::world::{Pin, World};
 
 /// Number of a descriptor in its process.
@@ -21,9 +22,13 @@ impl fmt::Debug for Fd {
     }
 }
 
+/// Closed files that a world keeps for later ones.
+const SPARES_MAX: usize = 64;
+
 /// An open description: what `open` makes, and what `dup` and `fork` share.
 pub(crate) struct File {
-    world: World,
+    /// `None` between a close and the next open: a spare file keeps nothing alive.
+    world: Option<World>,
     pin: Rc<Pin>,
     /// Number that no other description of the world has or had: the owner of its locks.
     pub(crate) id: u64,
@@ -40,14 +45,33 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn new(world: &World, opener: Rc<Cred>, pin: Rc<Pin>, kind: FileType, flags: OpenFlags) -> File {
+    /// A new open description, in the memory of a closed one if there is one: an open of what is known then allocates
+    /// nothing.
+    pub(crate) fn open(world: &World, opener: Rc<Cred>, node: Node, kind: FileType, flags: OpenFlags) -> Rc<File> {
+        let spare = world.0.spares.borrow_mut().pop();
+        let (mut file, pin) = match (spare, node) {
+            (Some(mut file), Node::Own(pin)) => {
+                let inner = Rc::get_mut(&mut file).expect("a spare file belongs to nothing");
+                *Rc::get_mut(&mut inner.pin).expect("nor does its pin") = pin;
+                (file, None)
+            }
+            (Some(file), node @ (Node::Shared(_) | Node::Open(_))) => (file, Some(node.shared())),
+            (None, node) => return Rc::new(File::new(world, opener, node.shared(), kind, flags)),
+        };
+        let inner = Rc::get_mut(&mut file).expect("a spare file belongs to nothing");
+        let pin = pin.unwrap_or_else(|| inner.pin.clone());
+        *inner = File::new(world, opener, pin, kind, flags);
+        file
+    }
+
+    fn new(world: &World, opener: Rc<Cred>, pin: Rc<Pin>, kind: FileType, flags: OpenFlags) -> File {
         let kept = if flags.contains(OpenFlags::PATH) {
             OpenFlags::PATH
         } else {
             OpenFlags::STATUS | OpenFlags::SYNC | OpenFlags::ACCESS
         };
         File {
-            world: world.clone(),
+            world: Some(world.clone()),
             pin,
             id: world.next_file(),
             kind,
@@ -58,6 +82,27 @@ impl File {
             busy: Cell::new(false),
             turns: Notify::default(),
         }
+    }
+
+    /// Lets go of a description. If this was its last user, its memory is kept for the next one.
+    pub(crate) fn retire(mut file: Rc<File>) {
+        let Some(inner) = Rc::get_mut(&mut file) else { return };
+        let Some(world) = inner.end() else { return };
+        let Some(pin) = Rc::get_mut(&mut inner.pin) else { return };
+        pin.end();
+        let mut spares = world.0.spares.borrow_mut();
+        if spares.len() < SPARES_MAX {
+            spares.push(file);
+        }
+    }
+
+    /// Ends its locks; gives the world that it belonged to.
+    fn end(&mut self) -> Option<World> {
+        let world = self.world.take()?;
+        let locks = &world.0.locks;
+        locks.drop_whole(self.ino(), self.id);
+        locks.release(self.ino(), description(self.id));
+        Some(world)
     }
 
     pub(crate) fn ino(&self) -> Ino {
@@ -110,9 +155,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        let locks = &self.world.0.locks;
-        locks.drop_whole(self.ino(), self.id);
-        locks.release(self.ino(), description(self.id));
+        drop(self.end());
     }
 }
 
@@ -135,6 +178,8 @@ impl Drop for Turn<'_> {
 #[derive(Clone)]
 pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
+    /// All numbers below it are taken, so that an open does not look at them.
+    free_from: u32,
     max: u32,
 }
 
@@ -147,7 +192,7 @@ struct Slot {
 
 impl Table {
     pub(crate) fn new(max: u32) -> Table {
-        Table { slots: Vec::new(), max }
+        Table { slots: Vec::new(), free_from: 0, max }
     }
 
     /// # Errors
@@ -179,8 +224,9 @@ impl Table {
     /// # Errors
     /// `EMFILE`.
     pub(crate) fn free(&self, from: Fd) -> Result<Fd, Errno> {
-        let taken = self.slots.iter().skip(from.0 as usize).take_while(|slot| slot.is_some()).count();
-        let free = u64::from(from.0) + taken as u64;
+        let from = from.0.max(self.free_from);
+        let taken = self.slots.iter().skip(from as usize).take_while(|slot| slot.is_some()).count();
+        let free = u64::from(from) + taken as u64;
         u32::try_from(free).ok().filter(|free| *free < self.max).map(Fd).ok_or(Errno::EMFILE)
     }
 
@@ -191,6 +237,9 @@ impl Table {
     pub(crate) fn add(&mut self, from: Fd, file: Rc<File>, close_on_exec: bool) -> Result<Fd, Errno> {
         let fd = self.free(from)?;
         self.put(fd, file, close_on_exec)?;
+        if from.0 <= self.free_from {
+            self.free_from = fd.0 + 1;
+        }
         Ok(fd)
     }
 
@@ -214,8 +263,9 @@ impl Table {
     /// # Errors
     /// `EBADF`.
     pub(crate) fn take(&mut self, fd: Fd) -> Result<Rc<File>, Errno> {
-        let slot = self.slots.get_mut(fd.0 as usize).and_then(Option::take);
-        slot.map(|slot| slot.file).ok_or(Errno::EBADF)
+        let slot = self.slots.get_mut(fd.0 as usize).and_then(Option::take).ok_or(Errno::EBADF)?;
+        self.free_from = self.free_from.min(fd.0);
+        Ok(slot.file)
     }
 
     /// Numbers that are taken, in order.

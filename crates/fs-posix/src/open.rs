@@ -1,7 +1,6 @@
 //! `open` and its flags. The order of errors is that of `path_openat` in Linux 6.18.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_vfs::attr::mode;
@@ -44,8 +43,8 @@ impl Process {
         } else if flags.contains(OpenFlags::DIRECTORY) && opened.attr.kind != FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
-        let file = File::new(&self.0.world, self.cred(), opened.node.shared(), opened.attr.kind, flags);
-        self.0.table.borrow_mut().add(Fd(0), Rc::new(file), flags.contains(OpenFlags::CLOEXEC))
+        let file = File::open(&self.0.world, self.cred(), opened.node, opened.attr.kind, flags);
+        self.0.table.borrow_mut().add(Fd(0), file, flags.contains(OpenFlags::CLOEXEC))
     }
 
     async fn find(&self, at: Where<'_>, flags: OpenFlags, mode: u16) -> Result<Opened, Errno> {

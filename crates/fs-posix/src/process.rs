@@ -167,6 +167,7 @@ impl Process {
         let Inner { world, pid, .. } = &*self.0;
         if !world.0.files.about().can.locks {
             world.0.locks.release(file.ino(), u64::from(*pid));
+            File::retire(file);
             return Ok(());
         }
         self.unlock(&file, u64::from(*pid)).await?;

@@ -1,12 +1,13 @@
 //! What all processes on one file system share: the file system, the clock, and locks.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use esker_block::{Class, Tag};
 use esker_rt::mem::Pool;
 use esker_vfs::{Call, Cred, FileSystem, Hint, Ino, Stamp};
 
+use crate::file::File;
 use crate::locks::Locks;
 use crate::process::Process;
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) pool: Pool,
     pub(crate) locks: Locks,
+    /// Closed files, whose memory the next ones take.
+    pub(crate) spares: RefCell<Vec<Rc<File>>>,
     clock: Box<dyn Fn() -> Stamp>,
     next_pid: Cell<u32>,
     next_file: Cell<u64>,
@@ -57,6 +60,7 @@ impl World {
             settings,
             pool: Pool::new(settings.pool_bytes_max),
             locks: Locks::default(),
+            spares: RefCell::default(),
             clock: Box::new(clock),
             next_pid: Cell::new(1),
             next_file: Cell::new(1),
@@ -90,18 +94,19 @@ impl World {
 
     /// Takes over a pin that the file system gave out.
     pub(crate) fn pinned(&self, ino: Ino) -> Pin {
-        Pin { world: self.clone(), ino, pins: 1 }
+        Pin { world: Some(self.clone()), ino, pins: 1 }
     }
 
     /// The root, which stays pinned by itself.
     pub(crate) fn root(&self) -> Pin {
-        Pin { world: self.clone(), ino: self.0.files.root(), pins: 0 }
+        Pin { world: Some(self.clone()), ino: self.0.files.root(), pins: 0 }
     }
 }
 
 /// A pin of an inode, given back when dropped.
 pub(crate) struct Pin {
-    world: World,
+    /// `None` of one that was given back.
+    world: Option<World>,
     ino: Ino,
     pins: u64,
 }
@@ -110,12 +115,19 @@ impl Pin {
     pub(crate) fn ino(&self) -> Ino {
         self.ino
     }
+
+    /// Gives it back.
+    pub(crate) fn end(&mut self) {
+        if let Some(world) = self.world.take()
+            && self.pins > 0
+        {
+            world.0.files.forget(self.ino, self.pins);
+        }
+    }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if self.pins > 0 {
-            self.world.0.files.forget(self.ino, self.pins);
-        }
+        self.end();
     }
 }

@@ -4,7 +4,7 @@
 //! each at depth 1. The difference by 2 N is the cost of a request: start and end drop out. The instructions are
 //! those of the server in user space. The allocations are calls to `malloc` and `realloc` in the same profile.
 
-mod profile;
+pub(crate) mod profile;
 
 use std::path::Path;
 

@@ -54,6 +54,7 @@ mod copy_on_write;
 mod data_path;
 mod device_calibration;
 mod file_vs_fio;
+mod fs_calls;
 mod fs_harness;
 mod growth;
 mod hostile_clients;
@@ -121,6 +122,10 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("hostile-clients", hostile_clients::run)
         .about("What a newcomer waits beside clients that want to keep it out, and whether a planted key gets out")
         .after("the project's own bars: at most 3 times an idle server, no lockout, 64 MiB, no key"),
+    Experiment::real("fs-calls", fs_calls::run)
+        .about("Calls of a process on a file system in memory of ours against the same calls on the kernel's tmpfs, and allocations")
+        .after("the issue of file systems: at least the rate of tmpfs, and no allocation of a hit")
+        .beside(&["valgrind"]),
     Experiment::real("attach-vs-raw", attach_vs_raw::run)
         .about("Random 4 KiB on an attached file device against a loop device on the same file")
         .after("the issue of front ends, which sets no bar")

@@ -43,6 +43,9 @@ pub struct Calibration {
     /// Kinds that were not measured.
     #[serde(default)]
     pub skipped: Vec<Skipped>,
+    /// Calls on file systems.
+    #[serde(default, rename = "call")]
+    pub calls: Vec<FsCallCost>,
     /// Devices.
     #[serde(default, rename = "device")]
     pub devices: Vec<DeviceTimes>,
@@ -67,6 +70,22 @@ pub struct KindCost {
     /// Nanoseconds for a request of 4 KiB, without what its bytes take.
     pub ns: f64,
     /// Nanoseconds for each further KiB; 0 where it made no difference beyond the spread.
+    pub ns_per_kib: f64,
+    /// Half the distance between the quartiles of the rounds, in nanoseconds.
+    pub spread_ns: f64,
+}
+
+/// CPU time of one class of calls on a file system of ours, as a process makes them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FsCallCost {
+    /// Kind of the file system.
+    pub file_system: String,
+    /// Class of calls.
+    pub name: String,
+    /// Nanoseconds of a call, without what its bytes take.
+    pub ns: f64,
+    /// Nanoseconds for each KiB.
     pub ns_per_kib: f64,
     /// Half the distance between the quartiles of the rounds, in nanoseconds.
     pub spread_ns: f64,
@@ -140,6 +159,9 @@ impl Calibration {
         }
         if let Some(kind) = read.kinds.iter().find(|k| !is_sound(k.ns) || !is_sound(k.ns_per_kib)) {
             return Err(wrong(format!("kind \"{}\": times are finite numbers from 0 on", kind.name)));
+        }
+        if let Some(call) = read.calls.iter().find(|call| !is_sound(call.ns) || !is_sound(call.ns_per_kib)) {
+            return Err(wrong(format!("call \"{}\": times are finite numbers from 0 on", call.name)));
         }
         match read.devices.iter().find_map(|device| Some((device, device.fault()?))) {
             Some((device, fault)) => Err(wrong(format!("device \"{}\": {fault}", device.kind))),

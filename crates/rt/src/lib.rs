@@ -8,12 +8,13 @@
 //! virtual time. Nor does the real clock.
 //!
 //! Reading order: [`handle`] (`Rt`), [`sim`], [`sync`] (waiting for each other), [`mem`] (slabs the kernel may use),
-//! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`].
+//! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`], [`counting`] (allocations, for tests).
 
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 mod core;
+pub mod counting;
 pub mod handle;
 pub mod join;
 pub mod mem;

@@ -191,7 +191,7 @@ pub enum InitError {
 }
 
 /// All entries of a tree, with the directories that are only implied.
-type Wanted = BTreeMap<PathBytes, Entry>;
+pub(crate) type Wanted = BTreeMap<PathBytes, Entry>;
 
 /// Opens the tree of a run directory that was initialised before.
 ///
@@ -315,7 +315,7 @@ fn refuse_taken(dir: &Path, run: &RunDir) -> Result<(), InitError> {
 }
 
 /// The entries with all directories that they imply.
-fn complete(snapshot: &Snapshot) -> Wanted {
+pub(crate) fn complete(snapshot: &Snapshot) -> Wanted {
     let mut wanted = Wanted::new();
     for (path, entry) in &snapshot.entries {
         let bytes = path.as_bytes();
@@ -345,7 +345,7 @@ fn sync_tree(root: &Root, drop_caches: bool, done: &mut Initialised) -> Result<(
 }
 
 /// Bytes of an entry's data, without holes.
-fn data(entry: &Entry) -> u64 {
+pub(crate) fn data(entry: &Entry) -> u64 {
     match entry.kind {
         EntryKind::File { size } => size.saturating_sub(entry.holes),
         _ => 0,

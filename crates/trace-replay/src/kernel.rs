@@ -10,7 +10,7 @@
 //! program's file, record locks are asked for by the whole process. Calls on what lies outside the tree (sockets,
 //! terminals, timers, other processes) are not made: their results are taken from the trace.
 //!
-//! Reading order: this file, [`answer`], [`slots`], then one file for each family of calls.
+//! Reading order: this file, [`slots`], then one file for each family of calls.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -21,11 +21,13 @@ use std::sync::atomic::AtomicU64;
 use esker_base::Stream;
 use esker_trace_calls::call::Family;
 use esker_trace_calls::words::FileKind;
-use esker_trace_calls::{At, Call, Fd, Object, Platform};
+use esker_trace_calls::{At, Call, Errno as Traced, Fd, Object, Platform};
 use esker_trace_order::compiled::{SlotEffect, Step};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::answer::{Unanswered, as_traced, is_circumstance, is_of_other_systems};
+use crate::buffers::Buffers;
 use crate::privilege;
 use crate::root::{Base, Cache, ParentDir, Root, proc_path};
 use crate::special::Specials;
@@ -33,8 +35,6 @@ use crate::tally::Tally;
 
 mod acl;
 mod aio;
-mod answer;
-mod buffers;
 mod copying;
 mod cost;
 mod data;
@@ -50,9 +50,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, Skip};
-use answer::{Fail, Reply, as_traced, bytes, done, is_circumstance, is_of_other_systems, traced};
-use buffers::Buffers;
+pub use crate::answer::{Answer, Skip};
 use cost::Stopwatch;
 pub use cost::sharing_ns;
 use slots::Handle;
@@ -342,6 +340,26 @@ impl<'a> CallExecutor<'a> {
             Object::Path { at, follow } => self.named(at, *follow).map(Target::Named),
         }
     }
+}
+
+/// Why a call gave no result.
+type Fail = Unanswered<Errno>;
+/// What a family of calls gives.
+type Reply = Result<i64, Fail>;
+
+/// The same error under the trace's name.
+fn traced(errno: Errno) -> Traced {
+    Traced(u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX))
+}
+
+/// A count of bytes as a result.
+fn bytes(count: usize) -> Reply {
+    Ok(count as i64)
+}
+
+/// No more than success.
+fn done(_: ()) -> i64 {
+    0
 }
 
 /// The descriptor of calls of which programs make many and which never close it.

@@ -6,16 +6,20 @@
 //!
 //! Reading order: [`rundir`] and [`root`] (how paths are confined), `privilege` (what a trace may not leave), [`init`]
 //! (the initial tree). Then [`script`] (what each thread plays), [`target`] (what a replay is played on), [`player`]
-//! (one thread), [`kernel`] (the one target so far), [`replay`] (all together), `watchdog`. Then [`check`] (what counts
-//! as otherwise), `settled` (how the tree differs), [`outcome`] and [`report`]. At the end [`run`] (whole runs,
-//! repeated), [`mod@predict`] (runs whose time is a prediction), [`audit`] (what tests look for afterwards).
+//! (one thread), [`kernel`] (the kernel as target), [`replay`] (all threads on it), `watchdog`. Then [`check`] (what
+//! counts as otherwise), `settled` (how the tree differs), [`outcome`] and [`report`]. At the end [`run`] (whole runs,
+//! repeated), [`mod@predict`] (runs whose time is a prediction), [`files`] (a file system of ours as target, in virtual
+//! time), [`audit`] (what tests look for afterwards).
 
 #![deny(unsafe_code)]
 
+mod answer;
 pub mod audit;
+mod buffers;
 pub mod check;
 mod clock;
 mod content;
+pub mod files;
 pub mod init;
 pub mod kernel;
 pub mod outcome;

@@ -36,7 +36,7 @@ pub struct Heading {
 
 /// The report of a finished replay.
 pub fn report(finished: &Finished, heading: &Heading) -> Report {
-    let script = &finished.session.script;
+    let script = &finished.script;
     let spans: Vec<Span> = finished.played.iter().flat_map(|played| spans(script, &played.stamps)).collect();
     let first_ns = spans.iter().map(|span| span.issue_ns).min().unwrap_or(0);
     let elapsed_ns = spans.iter().map(|span| span.done_ns).max().unwrap_or(0) - first_ns;
@@ -47,7 +47,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         .iter()
         .map(|span| Span { issue_ns: span.issue_ns - first_ns, done_ns: span.done_ns - first_ns, ..*span })
         .collect();
-    let mut adapted = finished.session.tally.list();
+    let mut adapted = finished.tally.list();
     adapted.extend(tolerated(&finished.played));
     adapted.extend(heading.init.iter().flat_map(|init| init.adapted.clone()));
     Report {
@@ -71,6 +71,7 @@ pub fn report(finished: &Finished, heading: &Heading) -> Report {
         adapted,
         stopped: finished.stuck.as_ref().map(ToString::to_string),
         resident_bytes: resident_bytes(),
+        simulated: None,
         prediction: None,
         no_prediction: None,
         left_out: script.left_out(),

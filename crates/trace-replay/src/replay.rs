@@ -93,7 +93,9 @@ const STATE_BIT: u32 = 30;
 /// The end of a replay.
 pub struct Finished {
     /// What was played.
-    pub session: Arc<Session>,
+    pub script: Arc<Script>,
+    /// What was done otherwise than traced.
+    pub tally: Arc<Tally>,
     /// Type of the file system on which it was.
     pub file_system: String,
     /// What each player did; nothing of one that never came back.
@@ -154,7 +156,7 @@ pub async fn replay(
         return Err(error);
     }
     let played = session.played.iter().map(|played| lock(played).take().unwrap_or_default()).collect();
-    Ok(Finished { session, file_system, played, stuck })
+    Ok(Finished { script: session.script.clone(), tally: session.tally.clone(), file_system, played, stuck })
 }
 
 /// A thread for each player. They share their descriptors.

@@ -77,8 +77,26 @@ pub struct Report {
     pub adapted: Vec<Adapted>,
     /// What ended the replay early, if anything did.
     pub stopped: Option<String>,
-    /// Bytes of memory that the replaying process held at the end.
+    /// Bytes of memory that the replaying process held at the end; 0 of a simulated replay.
     pub resident_bytes: u64,
+    /// How it was simulated; absent of replays on the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
+}
+
+/// A replay in virtual time: one seed gives one report, byte for byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulated {
+    /// Seed of the world.
+    pub seed: u64,
+    /// Simulated CPUs.
+    pub cpus: u64,
+    /// Where the CPU times of calls come from.
+    pub costs: String,
+    /// Digest of the tree behind the replay: names, kinds, modes, owners, bytes and extended attributes.
+    pub tree: String,
+    /// Digest of all events of the world.
+    pub digest: String,
 }
 
 /// Where a trace was replayed.

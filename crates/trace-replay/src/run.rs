@@ -6,7 +6,7 @@ use std::sync::Arc;
 use esker_rt::Rt;
 use esker_rt::real::Reactor;
 use esker_trace_calls::words::AsyncKind;
-use esker_trace_calls::{Call, Snapshot};
+use esker_trace_calls::{Call, FinalTree, Snapshot};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::rules::Order;
 
@@ -104,7 +104,7 @@ pub fn run(
 }
 
 /// Bytes that the calls of a script write or allocate at most.
-fn written(script: &Script) -> u64 {
+pub(crate) fn written(script: &Script) -> u64 {
     script.program().steps().iter().map(|step| bytes_written(&step.call)).fold(0, u64::saturating_add)
 }
 
@@ -122,6 +122,23 @@ fn bytes_written(call: &Call) -> u64 {
             writes.map(|op| op.len).fold(0, u64::saturating_add)
         }
         _ => 0,
+    }
+}
+
+/// The tree that the program left, if that behind a replay of so many traces can be compared with it.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn comparable<'a>(
+    script: &'a Script,
+    finished: &Finished,
+    traces: usize,
+) -> Result<&'a FinalTree, &'static str> {
+    match script.program().after() {
+        None => Err("the recording does not tell the files after the program (--root)"),
+        Some(_) if traces > 1 => Err("several traces were replayed on one tree"),
+        Some(_) if finished.stuck.is_some() => Err("the replay was stopped"),
+        Some(after) => Ok(after),
     }
 }
 
@@ -153,11 +170,9 @@ impl ScriptedTrace {
         traces: usize,
         kernel: KernelOptions,
     ) -> TreeDifferences {
-        match self.script.program().after() {
-            None => TreeDifferences::none("the recording does not tell the files after the program (--root)"),
-            Some(_) if traces > 1 => TreeDifferences::none("several traces were replayed on one tree"),
-            Some(_) if finished.stuck.is_some() => TreeDifferences::none("the replay was stopped"),
-            Some(after) => differences(root, after, kernel.keep_modes)
+        match comparable(&self.script, finished, traces) {
+            Err(why) => TreeDifferences::none(why),
+            Ok(after) => differences(root, after, kernel.keep_modes)
                 .unwrap_or_else(|error| TreeDifferences::none(&format!("the tree cannot be looked at: {error}"))),
         }
     }

@@ -16,15 +16,16 @@ use crate::root::Root;
 use crate::special;
 
 /// What is there now.
-struct Seen {
-    entry: Entry,
+pub(crate) struct SeenEntry {
+    pub(crate) entry: Entry,
     /// Device and inode.
-    file: (u64, u64),
+    pub(crate) file: (u64, u64),
     /// Whether it is the link that stands here for the device of the trace.
-    is_device: bool,
+    pub(crate) is_device: bool,
 }
 
-type Names = BTreeMap<PathBytes, Seen>;
+/// What is there now, by path.
+pub(crate) type Names = BTreeMap<PathBytes, SeenEntry>;
 
 /// Compares the tree with the one that the program left. A replay that does not keep modes has no set-id bits.
 ///
@@ -33,9 +34,13 @@ type Names = BTreeMap<PathBytes, Seen>;
 pub(crate) fn differences(root: &Root, after: &FinalTree, keep_modes: bool) -> Result<TreeDifferences, Errno> {
     let mut walk = Walk { after, names: Names::new() };
     after.roots.iter().try_for_each(|path| walk.root(root, path))?;
-    let found = walk.names;
     let mask = if keep_modes { 0o7777 } else { 0o7777 & !SET_ID };
-    let linked = Linked::of(&after.tree.entries, &found);
+    Ok(compare(&walk.names, after, mask))
+}
+
+/// Compares what was found with what the program left, in the bits of modes that count.
+pub(crate) fn compare(found: &Names, after: &FinalTree, mask: u16) -> TreeDifferences {
+    let linked = Linked::of(&after.tree.entries, found);
     let paths: BTreeSet<&PathBytes> = found.keys().chain(after.tree.entries.keys()).collect();
     let mut all = TreeDifferences { count: 0, compared: paths.len() as u64, listed: Vec::new(), not_compared: None };
     for path in paths {
@@ -52,7 +57,7 @@ pub(crate) fn differences(root: &Root, after: &FinalTree, keep_modes: bool) -> R
             all.listed.push(TreeDifference { path: path.to_string(), expected, actual });
         }
     }
-    Ok(all)
+    all
 }
 
 /// An entry for people; what does not count is not told.
@@ -137,7 +142,7 @@ impl Walk<'_> {
         let expected = self.after.tree.entries.get(&path);
         let is_device = expected.is_some_and(|entry| special::is_link(&entry.kind, dir, name));
         self.names
-            .insert(path.clone(), Seen { entry: entry(kind, &stat), file: (stat.st_dev, stat.st_ino), is_device });
+            .insert(path.clone(), SeenEntry { entry: entry(kind, &stat), file: (stat.st_dev, stat.st_ino), is_device });
         match is_directory {
             true => self.below(&scan::enter(dir, name)?, &path),
             false => Ok(()),

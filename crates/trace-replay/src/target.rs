@@ -1,6 +1,6 @@
-//! What a replay is played on. The kernel is one target, on OS threads and real time. Another one may answer from a
-//! file system of this project in virtual time. The same player runs there, because it waits, sleeps and calls only
-//! through this trait. Whether those block a thread or a task is the target's business.
+//! What a replay is played on. The kernel is one target, on OS threads and real time. Another one answers from a file
+//! system of this project in virtual time ([`crate::files`]). The same player runs there, because it waits, sleeps and
+//! calls only through this trait. Whether those block a thread or a task is the target's business.
 
 use esker_trace_order::rules::Wait;
 

@@ -9,8 +9,10 @@ use esker_base::Nanos;
 use esker_rt::{JoinHandle, Rt};
 use esker_trace_calls::ThreadId;
 use esker_trace_order::compiled::Notes;
+use esker_trace_order::rules::Wait;
 
 use crate::replay::{Session, State};
+use crate::script::Script;
 
 /// How often it looks.
 const LOOK: Nanos = Nanos(20_000_000);
@@ -22,8 +24,8 @@ const GRACE: Nanos = Nanos(2_000_000_000);
 /// A replay that was stopped, and what every thread was at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// How long nothing had happened.
-    pub silence: Nanos,
+    /// How long nothing had happened; `None` in virtual time, where nothing could happen any more.
+    pub silence: Option<Nanos>,
     /// A line for each thread that was not at its end.
     pub threads: Vec<String>,
     /// Whether some call could not be ended: its thread was left behind.
@@ -32,7 +34,11 @@ pub struct Stuck {
 
 impl std::fmt::Display for Stuck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "nothing happened for {:.1} s: {}", self.silence.as_secs_f64(), self.threads.join("; "))?;
+        match self.silence {
+            Some(silence) => write!(f, "nothing happened for {:.1} s: ", silence.as_secs_f64())?,
+            None => f.write_str("nothing can happen any more: ")?,
+        }
+        f.write_str(&self.threads.join("; "))?;
         if self.abandoned { f.write_str("; some calls could not be ended") } else { Ok(()) }
     }
 }
@@ -53,7 +59,7 @@ pub(crate) async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], 
             let threads = describe(session);
             session.stop();
             let abandoned = !ends(rt, joins).await;
-            return Some(Stuck { silence, threads, abandoned });
+            return Some(Stuck { silence: Some(silence), threads, abandoned });
         }
     }
     None
@@ -99,19 +105,21 @@ fn limit(patience: Nanos, calls: impl Iterator<Item = (bool, u64)>) -> Nanos {
 
 /// A line for each player that is not at its end.
 fn describe(session: &Session) -> Vec<String> {
-    let line = |player| session.doing(player).map(|(action, state)| describe_one(session, action, state));
+    let is_met = |wait| session.is_met(wait);
+    let line =
+        |player| session.doing(player).map(|(action, state)| describe_one(&session.script, &is_met, action, state));
     (0..session.players()).filter_map(line).collect()
 }
 
-fn describe_one(session: &Session, action: u32, state: State) -> String {
-    let script = &session.script;
+/// What a player is at, for people.
+pub(crate) fn describe_one(script: &Script, is_met: &dyn Fn(Wait) -> bool, action: u32, state: State) -> String {
     let place = script.place(action);
     let whose = crate::outcome::thread_name(script.program(), place.thread);
     let call = crate::outcome::call_text(script, action);
     if state != State::Waiting {
         return format!("{whose} is in action {action}, {call}, whose peer never came");
     }
-    match script.schedule().waits(action).iter().find(|wait| !session.is_met(**wait)) {
+    match script.schedule().waits(action).iter().find(|wait| !is_met(**wait)) {
         Some(wait) => {
             let first = script.program().actions(ThreadId(wait.thread))[((wait.until - 1) / 2) as usize];
             format!("{whose} waits with action {action}, {call}, for action {first}")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use esker_base::Nanos;
 use esker_calibrate::{Calibrator, Options, RawDevice};
 use esker_lab_kit::machine::{Machine, lost_ticks};
-use esker_predict::calibration::{DeviceTimes, FILE, KindCost, Times, WRITTEN_BY};
+use esker_predict::calibration::{DeviceTimes, FILE, FsCallCost, KindCost, Times, WRITTEN_BY};
 use esker_predict::{Calibration, PredictError};
 
 use crate::block_devices::look_at;
@@ -17,10 +17,11 @@ use crate::verb::{About, Example, Run, Verb};
 /// The record.
 pub const VERB: Verb = Verb::of::<Calibrate>(About {
     words: &["calibrate"],
-    summary: "Measure what layers and devices take on this machine",
+    summary: "Measure what layers, devices and file systems take on this machine",
     details: "Plays small requests through every layer and through devices in memory, in turns with the same stack \
               without the layer. Writes the CPU time of each layer and the service times of each device; `esker \
-              try` charges them in virtual time. --scratch also measures a file in that folder, by operation, \
+              try` charges them in virtual time. Calls on file systems in memory are measured too, for `esker trace replay \
+              --on`. --scratch also measures a file in that folder, by operation, \
               length and requests in flight. The file takes 256 MiB and is removed afterwards. --device also \
               measures a block device, which no program may use meanwhile. The device is only read. With \
               --overwrite, random blocks anywhere on it are overwritten; a device that holds something is refused \
@@ -128,12 +129,20 @@ fn table(calibration: &Calibration) -> String {
     out.extend(calibration.kinds.iter().map(layer));
     out.extend(calibration.skipped.iter().map(|kind| format!("{:<12} not measured: {}", kind.name, kind.why)));
     out.push(String::new());
+    out.push(format!("{:<12} {:>12} {:>14} {:>10}", "call", "per call", "per KiB", "spread"));
+    out.extend(calibration.calls.iter().map(call));
+    out.push(String::new());
     out.push(format!(
         "{:<8} {:>10} {:<11} {:>8} {:>6} {:>10} {:>10} {:>10}",
         "device", "size", "op", "length", "depth", "mean", "p50", "p99"
     ));
     out.extend(calibration.devices.iter().flat_map(|device| device.times.iter().map(|times| row(device, times))));
     out.join("\n")
+}
+
+fn call(cost: &FsCallCost) -> String {
+    let name = format!("{} {}", cost.file_system, cost.name);
+    format!("{name:<12} {:>9.1} ns {:>11.2} ns {:>7.1} ns", cost.ns, cost.ns_per_kib, cost.spread_ns)
 }
 
 fn layer(cost: &KindCost) -> String {

@@ -43,6 +43,9 @@ const PATIENCE: Nanos = Nanos::secs(10);
 struct Predict {
     #[command(flatten)]
     jobs: Jobs,
+    /// The run directory: empty, or one of an earlier replay
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
     /// A directory of the trace with the program's own files; repeat it for more [default: all but those of the system]
     #[arg(long, value_name = "PATH")]
     own: Vec<PathBuf>,
@@ -61,7 +64,7 @@ impl Run for Predict {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (jobs, options) = (self.jobs.load(terminal)?, self.options());
         let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
-        let dir = &self.jobs.dir;
+        let dir = &self.dir;
         let play = |progress: &mut dyn FnMut(_)| without_mask(|| predict(jobs, dir, &options, &reactor, progress));
         let reports = replaying::with_bar(terminal, play)?;
         if self.json {

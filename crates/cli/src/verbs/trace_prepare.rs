@@ -1,5 +1,7 @@
 //! `esker trace prepare`: makes the tree with which traces begin.
 
+use std::path::PathBuf;
+
 use esker_base::units::size_human;
 use esker_trace_replay::{InitMode, initialise, run};
 
@@ -30,6 +32,9 @@ pub const VERB: Verb = Verb::of::<Prepare>(About {
 struct Prepare {
     #[command(flatten)]
     jobs: Jobs,
+    /// The run directory: empty, or one of an earlier replay
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
     /// How much is made anew: full, delta or none
     #[arg(long, value_name = "MODE", value_parser = replaying::init_mode, default_value = "full")]
     mode: InitMode,
@@ -43,7 +48,7 @@ impl Run for Prepare {
         let jobs = self.jobs.load(terminal)?;
         let (tree, notes) = run::tree(&jobs)?;
         let options = self.jobs.init(self.mode);
-        let made = replaying::with_bar(terminal, |progress| initialise(&self.jobs.dir, &tree, options, progress));
+        let made = replaying::with_bar(terminal, |progress| initialise(&self.dir, &tree, options, progress));
         let (_, mut done) = made?;
         done.notes.extend(notes);
         if self.json {

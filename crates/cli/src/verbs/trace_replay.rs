@@ -7,6 +7,7 @@ use esker_base::units::{UnitError, parse_span};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::Platform;
 use esker_trace_order::rules::{NAMED, Order, Rules};
+use esker_trace_replay::files::{SimulateOptions, simulate};
 use esker_trace_replay::report::{html, text};
 use esker_trace_replay::run::without_mask;
 use esker_trace_replay::{
@@ -18,6 +19,7 @@ use crate::outputs::Output;
 use crate::replaying::{self, Jobs};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
+use crate::virtual_files::VirtualFiles;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Replay>(About {
@@ -30,7 +32,9 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
               which calls had another result than traced. Nothing outside the directory is read or written, but \
               devices such as /dev/null. A foreign trace leaves no set-user-id file and no attribute that grants \
               rights (see --keep-modes). Results are compared by success, error, count of bytes, and, of files, \
-              type and size. The exit status is 4 if more calls than --max-failures had another result, or some \
+              type and size. With --on in place of --dir the replay is simulated: on a file \
+              system of ours in virtual time, with traced threads as tasks and the CPU time of each call charged. One \
+              seed gives one report. The exit status is 4 if more calls than --max-failures had another result, or some \
               never ended.",
     examples: &[
         Example { line: "esker trace replay app.etrace --dir /mnt/target/run", does: "as fast as possible" },
@@ -38,6 +42,10 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
         Example {
             line: "esker trace replay app.etrace --dir run --mode temporal --json old.json",
             does: "keeps the trace's order, and writes the report for `esker trace compare`",
+        },
+        Example {
+            line: "esker trace replay app.etrace --on ram --speed natural",
+            does: "tells how long it takes on a file system in memory of ours, by simulation",
         },
         Example { line: "esker trace replay music.etrace photos.etrace --dir run", does: "two programs at once" },
     ],
@@ -47,6 +55,11 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
 struct Replay {
     #[command(flatten)]
     jobs: Jobs,
+    /// The run directory: empty, or one of an earlier replay
+    #[arg(long, value_name = "DIR", required_unless_present = "on", conflicts_with = "on")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    files: VirtualFiles,
     /// Which orders are allowed: root, temporal, single or unconstrained
     #[arg(long, value_name = "MODE", default_value = "root")]
     mode: String,
@@ -117,17 +130,40 @@ impl Run for Replay {
         let json = json.map(|path| claim(path, "--json")).transpose()?;
         let page = self.report.as_ref().map(|path| claim(path, "--report")).transpose()?;
         json.iter().chain(&page).try_for_each(Output::prepare)?;
-        let jobs = self.jobs.load(terminal)?;
-        let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
-        let dir = &self.jobs.dir;
-        let play = |progress: &mut dyn FnMut(_)| without_mask(|| run(jobs, dir, options, &reactor, progress));
-        let reports = replaying::with_bar(terminal, play)?;
+        let reports = match &self.dir {
+            Some(dir) => {
+                self.files.refuse()?;
+                let jobs = self.jobs.load(terminal)?;
+                let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
+                let play = |progress: &mut dyn FnMut(_)| without_mask(|| run(jobs, dir, options, &reactor, progress));
+                replaying::with_bar(terminal, play)?
+            }
+            None => self.simulated(options, terminal)?,
+        };
         self.report(&reports, json.as_ref(), page.as_ref(), terminal)?;
         self.judge(&reports, terminal)
     }
 }
 
 impl Replay {
+    /// Replays on a file system of ours in virtual time.
+    fn simulated(&self, options: RunOptions, terminal: &mut Terminal) -> Result<Vec<Report>, Failure> {
+        if self.repeat > 1 {
+            return Err(Failure::Usage("--repeat has no meaning with --on: every run is the same".to_string()));
+        }
+        let choices = SimulateOptions {
+            order: options.order,
+            speed: options.speed,
+            exchange: options.replay.kernel.exchange,
+            max_bytes: options.init.max_bytes,
+            costs: self.files.costs()?,
+            cpus: self.files.cpus as usize,
+        };
+        let simulation = self.files.open(self.jobs.seed, terminal)?;
+        let jobs = self.jobs.load(terminal)?;
+        Ok(simulate(&simulation.sim, simulation.files, jobs, &choices)?)
+    }
+
     fn options(&self) -> Result<RunOptions, Failure> {
         let usage = |text: String| Failure::Usage(text);
         let order = match self.mode.as_str() {

@@ -15,5 +15,6 @@ mod kills;
 mod model_kernel;
 mod paced;
 mod power_cuts;
+mod replayed_on_ram;
 mod unusable;
 mod weak_cuts;

@@ -3,7 +3,7 @@
 //! Descriptors' numbers, root and working directory belong to a whole process, so that a process of its own does it:
 //! the test runs this program again, for [`child`] alone, whose root is a scratch folder.
 
-mod generate;
+pub(crate) mod generate;
 mod kernel;
 
 use std::collections::VecDeque;
@@ -77,7 +77,7 @@ fn compare(world: &mut World, thread: ThreadId, seed: u64) -> u64 {
     let mut generator = Generator::new(Stream::named(seed, "model against kernel"));
     let (mut failed, mut recent) = (0, VecDeque::new());
     for number in 0..ROUND {
-        let call = generator.call(&kernel, |fd| world.descriptor(thread, fd));
+        let call = generator.call(kernel.numbers(), |fd| world.descriptor(thread, fd));
         let expected = kernel.call(&call);
         let answer = world.act(thread, &call, Intent::Free);
         let told = answer.map(|value| Seen { value, status: status(world, &call) });

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use super::{chaser, guest, hotcold};
+use crate::fs_calls;
 use esker_lab_kit::{LabError, bound::Bound, peer};
 
 /// A process that answers each line with a line of numbers.
@@ -92,6 +93,7 @@ pub fn pass(args: impl Iterator<Item = OsString>) -> Option<u8> {
         guest::WORD => guest::pass(&numbers),
         chaser::WORD => chaser::pass(&numbers),
         hotcold::WORD => hotcold::pass(&numbers),
+        fs_calls::WORD => fs_calls::pass(&numbers),
         _ => return None,
     };
     Some(if is_served { 0 } else { 2 })

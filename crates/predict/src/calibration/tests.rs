@@ -32,6 +32,7 @@ fn calibration(devices: Vec<DeviceTimes>) -> Calibration {
         seed: 1,
         rounds: 1,
         wakes: Vec::new(),
+        calls: Vec::new(),
         kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 0.5, spread_ns: 0.0 }],
         skipped: vec![Skipped { name: "tap".to_string(), why: "a file".to_string() }],
         devices,

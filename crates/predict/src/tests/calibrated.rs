@@ -25,6 +25,7 @@ fn calibration(kind: &str, on_cpu: bool) -> Calibration {
         seed: 1,
         rounds: 1,
         wakes: Vec::new(),
+        calls: Vec::new(),
         kinds: vec![KindCost { name: "pass".to_string(), ns: 10.0, ns_per_kib: 2.0, spread_ns: 0.0 }],
         skipped: Vec::new(),
         devices: vec![DeviceTimes { kind: kind.to_string(), path: None, size: 1 << 20, block: 512, on_cpu, times }],

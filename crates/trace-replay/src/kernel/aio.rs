@@ -9,9 +9,9 @@ use esker_trace_calls::words::AsyncKind;
 use esker_trace_calls::{AsyncOp, Call};
 use rustix::io::Errno;
 
-use super::buffers::Buffers;
 use super::slots::Handle;
 use super::{CallExecutor, Fail, Nature, Reply, Skip, Turn};
+use crate::buffers::Buffers;
 
 /// Requests under way at once, at most: the depth of a usual queue.
 const THREADS_MAX: usize = 64;

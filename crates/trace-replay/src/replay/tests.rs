@@ -19,7 +19,7 @@ use crate::kernel::{ExchangeBy, FsyncMeans};
 use crate::outcome::{Heading, report};
 use crate::report::{Report, TreeDifferences};
 use crate::script::Speed;
-use crate::testing::FULL_INIT;
+use crate::testing::{Draft, FULL_INIT};
 
 mod alone;
 mod delays;
@@ -27,53 +27,6 @@ mod modes;
 mod timing;
 mod virtual_time;
 mod waiting;
-
-/// A trace of one process that grows call by call.
-struct Draft {
-    trace: Trace,
-    now: u64,
-}
-
-impl Draft {
-    fn of(threads: u32) -> Draft {
-        let mut trace = Trace::new(Platform::Linux, "test");
-        trace.processes.push(Process { pid: 100, parent: None, cwd: PathBytes::from("/"), umask: 0o22 });
-        for thread in 0..threads {
-            let name = Word::from("");
-            trace.threads.push(Thread { tid: 100 + thread, process: ProcessId(0), parent: None, name });
-        }
-        Draft { trace, now: 0 }
-    }
-
-    fn entry(&mut self, path: &str, entry: Entry) {
-        self.trace.snapshot.entries.insert(PathBytes::from(path), entry);
-    }
-
-    fn file(&mut self, path: &str, size: u64) {
-        self.entry(path, Entry::plain(EntryKind::File { size }));
-    }
-
-    /// A call of 1 us, right after the one before.
-    fn call(&mut self, thread: u32, call: Call, outcome: Outcome) {
-        self.call_from(thread, self.now, self.now + 1000, call, outcome);
-    }
-
-    fn call_from(&mut self, thread: u32, enter: u64, leave: u64, call: Call, outcome: Outcome) {
-        self.now = self.now.max(leave);
-        let (enter, leave) = (Time(enter), Time(leave));
-        self.trace.actions.push(Action { thread: ThreadId(thread), enter, leave, call, outcome });
-    }
-
-    fn open(&mut self, thread: u32, path: &str, flags: OpenFlags, fd: i64) {
-        let call = Call::Open { at: At::cwd(path), flags, mode: 0o644, resolve: ResolveFlags::empty() };
-        self.call(thread, call, Outcome::Done(fd));
-    }
-
-    fn program(mut self) -> esker_trace_order::compiled::Program {
-        self.trace.actions.sort_by_key(|action| action.enter);
-        compile(self.trace, &mut |_| {}).unwrap()
-    }
-}
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const CREATE: OpenFlags = RW.union(OpenFlags::O_CREAT);

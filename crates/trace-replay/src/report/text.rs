@@ -5,7 +5,7 @@ use std::fmt::Write;
 use esker_base::Nanos;
 use esker_base::units::{size_human, span_text};
 
-use super::{Report, ThreadTime};
+use super::{Report, Simulated, ThreadTime};
 
 /// Threads and types of calls that the text lists.
 const LISTED: usize = 20;
@@ -50,6 +50,10 @@ fn head(out: &mut String, report: &Report) -> std::fmt::Result {
         "mode {}, rules {}, speed {}, fsync {}, exchange {}",
         how.mode, how.rules, how.speed, how.fsync, how.exchange
     )?;
+    if let Some(Simulated { seed, cpus, costs, tree, digest }) = &report.simulated {
+        writeln!(out, "simulated    in virtual time, {cpus} CPUs, seed {seed}; events {digest}, tree {tree}")?;
+        writeln!(out, "costs        {costs}")?;
+    }
     if let Some(init) = &report.init {
         writeln!(
             out,

@@ -7,8 +7,6 @@ use esker_trace_calls::words::{
     AccessMode, FallocFlags, FileKind, OpenFlags, ReadWriteFlags, RenameFlags, ResolveFlags, Whence,
 };
 
-use super::kernel::Kernel;
-
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Descriptors kept open at most.
 const OPEN_MAX: usize = 40;
@@ -23,9 +21,8 @@ impl Generator {
         Generator { stream }
     }
 
-    /// The next call. `known` tells what a descriptor is open on.
-    pub fn call(&mut self, kernel: &Kernel, known: impl Fn(Fd) -> Option<(FileKind, OpenFlags)>) -> Call {
-        let fds = kernel.numbers();
+    /// The next call. `fds` are open, and `known` tells what on.
+    pub fn call(&mut self, fds: Vec<Fd>, known: impl Fn(Fd) -> Option<(FileKind, OpenFlags)>) -> Call {
         if fds.len() >= OPEN_MAX {
             return Call::Close { fd: self.one_of(&fds) };
         }

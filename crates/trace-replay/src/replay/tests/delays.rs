@@ -94,7 +94,8 @@ fn held_up(script: &Arc<Script>, seed: u64) -> (Finished, u64) {
     });
     let delays = played.iter().map(|(_, delays)| delays).sum();
     let played = played.into_iter().map(|(played, _)| played).collect();
-    (Finished { session, file_system, played, stuck: None }, delays)
+    let (script, tally) = (session.script.clone(), session.tally.clone());
+    (Finished { script, tally, file_system, played, stuck: None }, delays)
 }
 
 fn asked((variable, usual): (&str, u32)) -> u32 {

@@ -3,7 +3,6 @@
 use esker_trace_calls::words::FileKind;
 use esker_trace_calls::{Call, Errno as Traced, Outcome};
 use esker_trace_order::compiled::{Notes, Step};
-use rustix::io::Errno;
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,23 +59,20 @@ impl Skip {
     }
 }
 
-/// Why a call gave no result.
+/// Why a call gave no result. `E` is the target's own form of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fail {
-    /// The kernel's error.
-    Errno(Errno),
+pub(crate) enum Unanswered<E> {
+    /// The target's error.
+    Errno(E),
     /// It was not made.
     Skip(Skip),
 }
 
-impl From<Errno> for Fail {
-    fn from(errno: Errno) -> Fail {
-        Fail::Errno(errno)
+impl<E> From<E> for Unanswered<E> {
+    fn from(errno: E) -> Unanswered<E> {
+        Unanswered::Errno(errno)
     }
 }
-
-/// What a family of calls gives.
-pub(super) type Reply = Result<i64, Fail>;
 
 /// What a user may not do, or a machine has no room or no device for, which is another matter on the target.
 const OF_THE_SOURCE: [Traced; 10] = [
@@ -94,7 +90,7 @@ const OF_THE_SOURCE: [Traced; 10] = [
 
 /// Whether a call failed by what no replay repeats: a signal, a bad address, a lock of another process, or rights and
 /// limits of the source that its files do not show. Made here it could succeed, and change what later calls find.
-pub(super) fn is_circumstance(step: &Step) -> bool {
+pub(crate) fn is_circumstance(step: &Step) -> bool {
     let Some(errno) = step.outcome.errno() else { return false };
     let contended = matches!(errno, Traced::EAGAIN | Traced::EACCES | Traced::EDEADLK);
     let of_the_source = step.notes.contains(Notes::FAILURE_UNEXPLAINED) && OF_THE_SOURCE.contains(&errno);
@@ -107,7 +103,7 @@ pub(super) fn is_circumstance(step: &Step) -> bool {
 
 /// Whether a call failed by the source's file systems: made on the one of the replay it could succeed, though the
 /// program went on to copy.
-pub(super) fn is_of_other_systems(step: &Step) -> bool {
+pub(crate) fn is_of_other_systems(step: &Step) -> bool {
     let Some(errno) = step.outcome.errno() else { return false };
     let cannot_share = matches!(errno, Traced::EOPNOTSUPP | Traced::ENOTTY | Traced::ENOSYS);
     match step.call {
@@ -122,25 +118,10 @@ pub(super) fn is_of_other_systems(step: &Step) -> bool {
 }
 
 /// The traced result; a call that never returned gives 0.
-pub(super) fn as_traced(step: &Step) -> Result<i64, Traced> {
+pub(crate) fn as_traced(step: &Step) -> Result<i64, Traced> {
     match step.outcome {
         Outcome::Done(value) => Ok(value),
         Outcome::Failed(errno) => Err(errno),
         Outcome::Unknown => Ok(0),
     }
-}
-
-/// The same error under the trace's name.
-pub(super) fn traced(errno: Errno) -> Traced {
-    Traced(u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX))
-}
-
-/// A count of bytes as a result.
-pub(super) fn bytes(count: usize) -> Reply {
-    Ok(count as i64)
-}
-
-/// No more than success.
-pub(super) fn done(_: ()) -> i64 {
-    0
 }

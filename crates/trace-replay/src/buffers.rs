@@ -4,7 +4,7 @@ use esker_base::Stream;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Largest transfer in one call; longer ones are cut in pieces of this size.
-pub(super) const TRANSFER_MAX: u64 = 64 << 20;
+pub(crate) const TRANSFER_MAX: u64 = 64 << 20;
 /// How much longer than a transfer the pool is, so that the next write sends other bytes.
 const SHIFTS: usize = 256;
 const PAGE: usize = 4096;
@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 struct Page([u8; PAGE]);
 
 /// One thread's memory. It grows to the largest transfer of the thread, and is then used again and again.
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     read: Vec<Page>,
     write: Vec<Page>,
     random: Stream,
@@ -24,12 +24,12 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Nothing yet; the stream is what will be written.
-    pub(super) fn new(random: Stream) -> Buffers {
+    pub(crate) fn new(random: Stream) -> Buffers {
         Buffers { read: Vec::new(), write: Vec::new(), random, shift: 0 }
     }
 
     /// Memory for `len` bytes of a read.
-    pub(super) fn room_to_read(&mut self, len: u64) -> &mut [u8] {
+    pub(crate) fn room_to_read(&mut self, len: u64) -> &mut [u8] {
         let (pages, len) = sizes(len);
         if self.read.len() < pages {
             self.read.resize_with(pages, Page::new_zeroed);
@@ -38,7 +38,7 @@ impl Buffers {
     }
 
     /// `len` random bytes, other ones than last time.
-    pub(super) fn bytes_to_write(&mut self, len: u64) -> &[u8] {
+    pub(crate) fn bytes_to_write(&mut self, len: u64) -> &[u8] {
         let (pages, len) = sizes(len);
         let needed = pages + SHIFTS;
         if self.write.len() < needed {

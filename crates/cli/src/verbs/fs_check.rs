@@ -1,0 +1,27 @@
+//! `esker fs check`, which asks the list of file systems.
+
+use crate::failure::Failure;
+use crate::fs_image::{Image, Task};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<CheckArgs>(About {
+    words: &["fs", "check"],
+    summary: "Check the file system on a stack",
+    details: "Reads all that a file system of the kind keeps on the one export of the stack, and tells what is \
+              wrong. A kind that lies in memory keeps nothing there: it is refused, and the message says so.",
+    examples: &[Example { line: "esker fs check ram", does: "refuses: nothing of ram lies on a device" }],
+});
+
+#[derive(clap::Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    image: Image,
+}
+
+impl Run for CheckArgs {
+    fn run(self, _: &mut Terminal) -> Result<(), Failure> {
+        self.image.run(Task::Check)
+    }
+}

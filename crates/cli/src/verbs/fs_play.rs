@@ -1,0 +1,183 @@
+//! `esker fs play`: makes the calls of scripts on a file system of ours.
+
+use std::path::{Path, PathBuf};
+
+use esker_base::Digest;
+use esker_fs_posix::script::{Actor, Outcome, Player, ScriptError, ScriptOp};
+use esker_fs_posix::{Settings, World};
+use esker_vfs::{Cred, Stamp};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::fs_kinds;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+use crate::virtual_files::plain;
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Play>(About {
+    words: &["fs", "play"],
+    summary: "Make the calls of scripts on a file system, and tell what came of each",
+    details: "A script is text: a call on each line, such as `mkdir A 0755`. Each script begins on an empty \
+              file system, as the superuser. Behind each call its outcome is printed, in a line that begins \
+              with //=. Such a line in a script states what is expected: so what is printed is a script that \
+              expects the same again. The exit status is 4 if an outcome differs from what a script expects. \
+              docs/guide/file-systems.md lists the calls.",
+    examples: &[
+        Example { line: "esker fs play names.script", does: "plays it on a file system in memory" },
+        Example { line: "esker fs play names.script > expected.script", does: "states what came of it" },
+        Example { line: "esker fs play expected.script", does: "says whether it comes out so again" },
+        Example { line: "esker fs play *.script --on ram --json", does: "plays several, for programs" },
+    ],
+});
+
+/// What a line begins with that states an outcome.
+const EXPECTED: &str = "//=";
+/// Exit status of scripts that came out otherwise.
+const DIFFERS: u8 = 4;
+
+#[derive(clap::Args)]
+struct Play {
+    /// Scripts, - for standard input
+    #[arg(value_name = "SCRIPT", required = true)]
+    scripts: Vec<PathBuf>,
+    /// Kind of the file system
+    #[arg(long, value_name = "KIND", default_value = "ram")]
+    on: String,
+    /// Seed of the world
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PlayError {
+    #[error("{0}: cannot be read: {1}")]
+    Unread(String, std::io::Error),
+    #[error("{0}: {1}")]
+    Script(String, ScriptError),
+    #[error("{0}: line {1} expects an outcome, and no call stands before it")]
+    NoCall(String, usize),
+}
+
+/// A call of a script, and what is expected of it.
+struct Line {
+    number: usize,
+    op: ScriptOp,
+    expected: Option<String>,
+}
+
+impl Run for Play {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let kind = fs_kinds::find(&self.on)?;
+        let mut differing = 0;
+        let mut played = Vec::new();
+        for path in &self.scripts {
+            let name = path.display().to_string();
+            let lines = read(&name, path)?;
+            let simulation = plain(kind, self.seed)?;
+            let clock = simulation.sim.rt();
+            let world = World::new(simulation.files.clone(), Settings::usual(), move || Stamp(clock.wall()));
+            let ops: Vec<ScriptOp> = lines.iter().map(|line| line.op.clone()).collect();
+            let outcomes = simulation.sim.try_block_on(async move {
+                let mut actor = Actor::new(world.process(Cred::root()));
+                let mut outcomes: Vec<Outcome> = Vec::new();
+                for op in &ops {
+                    outcomes.push(actor.call(op).await);
+                }
+                outcomes
+            })?;
+            let told: Vec<String> = outcomes.iter().map(Outcome::to_string).collect();
+            differing += report(&name, &lines, &told, self.json, &mut played, terminal)?;
+        }
+        if self.json {
+            terminal.say(&Value::Array(played).to_string())?;
+        }
+        if differing == 0 { Ok(()) } else { Err(Failure::Passed(DIFFERS)) }
+    }
+}
+
+/// Tells what came of a script; gives how many calls came out otherwise than expected.
+fn report(
+    name: &str,
+    lines: &[Line],
+    told: &[String],
+    json: bool,
+    played: &mut Vec<Value>,
+    terminal: &mut Terminal,
+) -> Result<usize, Failure> {
+    let mut differing = 0;
+    let mut calls = Vec::new();
+    for (line, outcome) in lines.iter().zip(told) {
+        let differs = line.expected.as_ref().is_some_and(|expected| expected != outcome);
+        differing += usize::from(differs);
+        if differs {
+            let expected = line.expected.as_deref().unwrap_or_default();
+            terminal.complain(&format!("{name}:{}: {}: expected {expected}, got {outcome}", line.number, line.op));
+        }
+        match json {
+            true => calls.push(json!({
+                "line": line.number,
+                "call": line.op.to_string(),
+                "outcome": outcome,
+                "expected": line.expected,
+            })),
+            false => terminal.say(&format!("{}\n{EXPECTED} {outcome}", line.op))?,
+        }
+    }
+    let mut digest = Digest::new();
+    told.iter().for_each(|outcome| digest.bytes(outcome.as_bytes()));
+    played.push(json!({
+        "script": name,
+        "calls": calls,
+        "differing": differing,
+        "digest": format!("{:016x}", digest.value()),
+    }));
+    Ok(differing)
+}
+
+fn read(name: &str, path: &Path) -> Result<Vec<Line>, PlayError> {
+    let unread = |error| PlayError::Unread(name.to_string(), error);
+    let text = match name {
+        "-" => std::io::read_to_string(std::io::stdin()).map_err(unread)?,
+        _ => std::fs::read_to_string(path).map_err(unread)?,
+    };
+    parse(name, &text)
+}
+
+fn parse(name: &str, text: &str) -> Result<Vec<Line>, PlayError> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (text, number) in text.lines().map(str::trim).zip(1..) {
+        if let Some(expected) = text.strip_prefix(EXPECTED) {
+            let line = lines.last_mut().filter(|line| line.expected.is_none());
+            let line = line.ok_or_else(|| PlayError::NoCall(name.to_string(), number))?;
+            line.expected = Some(expected.trim().to_string());
+            continue;
+        }
+        let wrong = |error| PlayError::Script(name.to_string(), ScriptError { line: number, ..error });
+        let ops = ScriptOp::script(text).map_err(wrong)?;
+        lines.extend(ops.into_iter().map(|op| Line { number, op, expected: None }));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_behind_a_call_states_its_outcome() {
+        let lines = parse("s", "// a comment\nmkdir A 0755\n//= ok\n\nrmdir A\n").unwrap();
+        let told: Vec<_> = lines.iter().map(|line| (line.number, line.expected.as_deref())).collect();
+        assert_eq!(told, [(2, Some("ok")), (5, None)]);
+        for (text, why) in [
+            ("//= ok", "s: line 1 expects an outcome, and no call stands before it"),
+            ("rmdir A\n//= ok\n//= ok", "s: line 3 expects an outcome, and no call stands before it"),
+            ("rmdir A\nrmdir", "s: line 2: \"rmdir\": a word is missing"),
+        ] {
+            assert_eq!(parse("s", text).map(|_| ()).unwrap_err().to_string(), why);
+        }
+    }
+}
