@@ -23,6 +23,7 @@ mod composition;
 mod control;
 mod failure;
 mod files;
+mod fs_kinds;
 mod hugepages;
 mod lab;
 mod listeners;

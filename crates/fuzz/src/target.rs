@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, http, hugepage, mirror, nbd, offload, regions,
-    replay, shepherd, stack, trace, vhost, volume,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, mirror, nbd, offload,
+    regions, replay, shepherd, stack, trace, vhost, volume,
 };
 
 /// What can be fuzzed.
@@ -30,6 +30,8 @@ pub enum Target {
     Compose,
     /// Superblocks, pages and log records of a format.
     Framing,
+    /// Requests of the kernel to a file system.
+    Fuse,
     /// Superblocks of mirrors' members.
     Mirror,
     /// The medium of a deduplicated volume.
@@ -72,7 +74,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 50] = [
+    pub const ALL: [Target; 51] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -104,6 +106,7 @@ impl Target {
         Target::Stack,
         Target::Compose,
         Target::Framing,
+        Target::Fuse,
         Target::Mirror,
         Target::Dedup,
         Target::Offload,
@@ -138,6 +141,7 @@ impl Target {
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
             Target::Framing => "framing".to_string(),
+            Target::Fuse => "fuse".to_string(),
             Target::Mirror => "mirror".to_string(),
             Target::Dedup => "dedup".to_string(),
             Target::Offload => "offload".to_string(),
@@ -173,6 +177,7 @@ impl Target {
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
             Target::Framing => framing::corpus(),
+            Target::Fuse => fuse::corpus(),
             Target::Mirror => mirror::corpus(),
             Target::Dedup => dedup::corpus(),
             Target::Offload => offload::corpus(),
@@ -211,6 +216,7 @@ impl Target {
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
             Target::Framing => framing::try_input(input),
+            Target::Fuse => fuse::try_input(input),
             Target::Mirror => mirror::try_input(input),
             Target::Dedup => dedup::try_input(input),
             Target::Offload => offload::try_input(input),
