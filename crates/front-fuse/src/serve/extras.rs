@@ -20,6 +20,21 @@ const REPLACE: u32 = 2;
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
 const SET_FLAGS: [u32; 2] = [0x4008_6602, 0x4004_6602];
 
+/// The same in another layout (`struct fsxattr`), which the kernel asks for before it sets flags.
+const GET_XFLAGS: u32 = 0x801c_581f;
+const SET_XFLAGS: u32 = 0x401c_5820;
+/// Bytes of that layout, of which the first four are flags.
+const XFLAGS_BYTES: usize = 28;
+
+/// Bits of flags in both layouts.
+const XFLAGS: [(u32, u32); 5] = [
+    (FileFlags::IMMUTABLE.0, 0x8),
+    (FileFlags::APPEND.0, 0x10),
+    (FileFlags::SYNC.0, 0x20),
+    (FileFlags::NOATIME.0, 0x40),
+    (FileFlags::NODUMP.0, 0x80),
+];
+
 /// Flags that the kernel would have to hold every program to. On FUSE it does not know them.
 const UNGUARDED: u32 = FileFlags::IMMUTABLE.0 | FileFlags::APPEND.0;
 
@@ -85,15 +100,17 @@ impl Session {
         if what.flags & IOCTL_UNRESTRICTED != 0 || !self.fs.about().can.flags {
             return refused(Errno::ENOTTY);
         }
-        if GET_FLAGS.contains(&what.command) {
-            let room = what.out_size as usize;
+        let (room, command) = (what.out_size as usize, what.command);
+        if GET_FLAGS.contains(&command) || command == GET_XFLAGS {
             return self.fs.attr(call, ino).map(move |answer| {
-                let flags = answer?.flags.0.to_ne_bytes();
-                Ok(told(unique, &flags[..room.min(flags.len())]))
+                let bytes = laid_out(answer?.flags.0, command);
+                Ok(told(unique, &bytes[..room.min(bytes.len())]))
             });
         }
-        let flags = bytes.first_chunk().map(|word| u32::from_ne_bytes(*word));
-        let (true, Some(flags)) = (SET_FLAGS.contains(&what.command), flags) else { return refused(Errno::ENOTTY) };
+        let flags = match wanted(command, bytes) {
+            Ok(flags) => flags,
+            Err(errno) => return refused(errno),
+        };
         let session = self.clone();
         self.with_attr(call, ino, move |attr| {
             if (flags ^ attr.flags.0) & UNGUARDED != 0 {
@@ -103,6 +120,34 @@ impl Session {
             session.fs.set_attr(call, ino, set).map(move |answer| answer.map(|_| told(unique, &[])))
         })
     }
+}
+
+/// Flags as the answer to a command.
+fn laid_out(flags: u32, command: u32) -> Vec<u8> {
+    if command != GET_XFLAGS {
+        return flags.to_ne_bytes().to_vec();
+    }
+    let other = XFLAGS.iter().filter(|(own, _)| flags & own != 0).fold(0, |bits, (_, other)| bits | other);
+    let mut bytes = u32::to_ne_bytes(other).to_vec();
+    bytes.resize(XFLAGS_BYTES, 0);
+    bytes
+}
+
+/// The flags that a command sets.
+fn wanted(command: u32, bytes: &[u8]) -> Result<u32, Errno> {
+    let word = bytes.first_chunk().map(|word| u32::from_ne_bytes(*word)).ok_or(Errno::ENOTTY)?;
+    if SET_FLAGS.contains(&command) {
+        return Ok(word);
+    }
+    if command != SET_XFLAGS {
+        return Err(Errno::ENOTTY);
+    }
+    // No projects, and no sizes of extents that a file could be told.
+    let known = XFLAGS.iter().fold(0, |bits, (_, other)| bits | other);
+    if word & !known != 0 || bytes[4..].iter().any(|byte| *byte != 0) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(XFLAGS.iter().filter(|(_, other)| word & other != 0).fold(0, |bits, (own, _)| bits | own))
 }
 
 fn told(unique: u64, bytes: &[u8]) -> Parts {
@@ -118,6 +163,20 @@ mod tests {
         let names = b"security.a\0trusted.b\0user.c\0";
         assert_eq!(shown(names, 1000, 1000), b"security.a\0user.c\0");
         assert_eq!(shown(names, 0, 0), names);
+    }
+
+    #[test]
+    fn flags_are_the_same_in_both_layouts() {
+        for (own, other) in XFLAGS {
+            let bytes = laid_out(own, GET_XFLAGS);
+            assert_eq!((bytes.len(), &bytes[..4]), (XFLAGS_BYTES, &other.to_ne_bytes()[..]));
+            assert_eq!(wanted(SET_XFLAGS, &bytes), Ok(own));
+            assert_eq!(wanted(SET_FLAGS[0], &laid_out(own, GET_FLAGS[0])), Ok(own));
+        }
+        let mut project = laid_out(0, GET_XFLAGS);
+        project[12] = 1;
+        assert_eq!(wanted(SET_XFLAGS, &project), Err(Errno::EOPNOTSUPP));
+        assert_eq!(wanted(7, &project), Err(Errno::ENOTTY));
     }
 
     #[test]

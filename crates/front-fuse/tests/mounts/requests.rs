@@ -5,6 +5,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use esker_front_fuse::CacheMode;
+use esker_rt::mem::Pool;
 
 use crate::harness::{MODES, Mount, Requests, can_run};
 
@@ -34,7 +35,9 @@ fn what_is_warm_asks_nothing() {
         warmed(&mount);
         use_all(&mount);
         let asked = mount.requests_of(|| (0..100).for_each(|_| use_all(&mount)));
-        assert_eq!(asked, Requests::new(), "{cache:?}");
+        // With write-back the kernel forgets at each close how many blocks a file has.
+        let looks = if cache == CacheMode::WriteBack { Some(("STATX", 100)) } else { None };
+        assert_eq!(asked, looks.into_iter().collect::<Requests>(), "{cache:?}");
     }
 }
 
@@ -61,15 +64,16 @@ fn large_reads_and_writes_come_a_mebibyte_at_a_time() {
     }
     let mount = Mount::new(CacheMode::None);
     let mut file = File::options().read(true).write(true).create(true).open(mount.path("f")).unwrap();
-    let bytes: Vec<u8> = (0..4 << 20).map(|n: u32| (n * 7 >> 8) as u8).collect();
-    let mut again = vec![0; bytes.len()];
+    // Whole pages: else one more is touched than a request holds.
+    let [mut bytes, mut again] = [(); 2].map(|()| Pool::default().slab(4 << 20));
+    (0..).zip(bytes.iter_mut()).for_each(|(n, byte): (u32, &mut u8)| *byte = (n * 7 >> 8) as u8);
     let asked = mount.requests_of(|| {
         file.write_all(&bytes).unwrap();
         file.rewind().unwrap();
         file.read_exact(&mut again).unwrap();
     });
     assert_eq!(asked, Requests::from([("READ", 4), ("WRITE", 4)]));
-    assert_eq!(bytes, again);
+    assert_eq!(bytes[..], again[..]);
 }
 
 #[test]
@@ -107,6 +111,8 @@ fn a_write_is_seen_by_the_next_look_at_attributes() {
         warmed(&mount);
         let before = fs::metadata(mount.path("d/file")).unwrap();
         let file = File::options().append(true).open(mount.path("d/file")).unwrap();
+        // With write-back the time is that of the kernel, whose clock is coarser.
+        std::thread::sleep(std::time::Duration::from_millis(20));
         (&file).write_all(b"more").unwrap();
         let after = fs::metadata(mount.path("d/file")).unwrap();
         assert_eq!(after.len(), before.len() + 4, "{cache:?}");
