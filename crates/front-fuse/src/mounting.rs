@@ -70,7 +70,7 @@ pub enum MountError {
     )]
     NoHelper(io::Error),
     /// The helper refuses.
-    #[error("{}: not mounted; {HELPER} said: {words}", at.display())]
+    #[error("{}: {HELPER} said: {words}{}", at.display(), advice_for_users(words))]
     Helper {
         /// The directory.
         at: PathBuf,
@@ -89,10 +89,20 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+fn advice_for_users(words: &str) -> &'static str {
+    match words {
+        words if words.contains("/dev/fuse") => "; users need read and write access to /dev/fuse (mode 666)",
+        words if words.contains("user_allow_other") => "; or leave -o allow_other away",
+        _ => "",
+    }
+}
+
 /// A program's words on one line.
 fn words(output: &Output) -> String {
     let told = String::from_utf8_lossy(&output.stderr);
-    told.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+    let own_name = format!("{HELPER}: ");
+    let lines = told.lines().map(|line| line.trim().trim_start_matches(&own_name)).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Mounts an empty file system, of which the descriptor answers all requests. `read_max`: most bytes of a read.
@@ -234,6 +244,8 @@ mod tests {
         let expected = "/mnt/x: cannot be mounted: Operation not permitted (os error 1); it takes root with CAP_SYS_ADMIN";
         assert_eq!(refused.to_string(), expected);
         let helper = MountError::Helper { at, words: "no".into() };
-        assert_eq!(helper.to_string(), "/mnt/x: not mounted; fusermount3 said: no");
+        assert_eq!(helper.to_string(), "/mnt/x: fusermount3 said: no");
+        let helper = MountError::Helper { at: "/x".into(), words: "failed to open /dev/fuse: no".into() };
+        assert!(helper.to_string().ends_with("/dev/fuse (mode 666)"));
     }
 }

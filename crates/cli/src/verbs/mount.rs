@@ -99,8 +99,8 @@ enum MountPointError {
     NoDirectory(String),
     #[error("{0}: the process that served what is mounted there has ended; `esker umount {0}` takes it away")]
     Dead(String),
-    #[error("{path}: {source} ({kind}) is mounted there already; unmount it, or name another directory")]
-    Taken { path: String, source: String, kind: String },
+    #[error("{path}: {name} ({kind}) is mounted there already; unmount it, or name another directory")]
+    Taken { path: String, name: String, kind: String },
     #[error("the file system cannot be closed: {0}")]
     NotFlushed(esker_base::Errno),
 }
@@ -199,7 +199,7 @@ fn mount_point(dir: &Path) -> Result<PathBuf, MountPointError> {
         return Err(MountPointError::NoDirectory(path));
     }
     match mount_at(&at) {
-        Some(mount) => Err(MountPointError::Taken { path, source: mount.source, kind: mount.kind }),
+        Some(mount) => Err(MountPointError::Taken { path, name: mount.source, kind: mount.kind }),
         None => Ok(at),
     }
 }

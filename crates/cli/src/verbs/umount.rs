@@ -39,8 +39,8 @@ enum UmountError {
     Unusable { path: String, source: std::io::Error },
     #[error("{0}: nothing is mounted there")]
     Nothing(String),
-    #[error("{path}: {source} ({kind}) is no file system of Esker; umount(8) takes it away")]
-    Foreign { path: String, source: String, kind: String },
+    #[error("{path}: {name} ({kind}) is no file system of Esker; umount(8) takes it away")]
+    Foreign { path: String, name: String, kind: String },
     #[error("{0}: holds the files of an attachment; `esker detach` takes it away")]
     Attachment(String),
     #[error("{path}: user {user} mounted it; it takes that user or the superuser")]
@@ -65,8 +65,8 @@ fn found(dir: &Path, path: &str) -> Result<Mount, UmountError> {
     let at = place(dir).map_err(|source| UmountError::Unusable { path: path.to_string(), source })?;
     let mount = mount_at(&at).ok_or_else(|| UmountError::Nothing(path.to_string()))?;
     if !mount.is_ours() {
-        let Mount { source, kind, .. } = mount;
-        return Err(UmountError::Foreign { path: path.to_string(), source, kind });
+        let Mount { source: name, kind, .. } = mount;
+        return Err(UmountError::Foreign { path: path.to_string(), name, kind });
     }
     if mount.is_attachment() {
         return Err(UmountError::Attachment(path.to_string()));

@@ -26,6 +26,19 @@ pub fn can_run(programs: &[&str]) -> bool {
     reasons.is_empty()
 }
 
+/// Whether an ordinary user can mount here, likewise.
+pub fn can_run_as_user() -> bool {
+    if !can_run(&["fusermount3", "runuser"]) {
+        return false;
+    }
+    let mode = fs::metadata("/dev/fuse").map_or(0, |meta| meta.permissions().mode());
+    if mode & 0o006 != 0o006 {
+        let why = "users may not read and write /dev/fuse, which has mode 666 where fuse3 is set up";
+        esker_testkit::skip(esker_testkit::Ability::Attach, why);
+    }
+    mode & 0o006 == 0o006
+}
+
 /// A program with arguments that is ended when it hangs.
 pub fn tool(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new("timeout");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{ESKER, Place, USER, can_run, check_tool, is_mounted, refused, text};
+use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text};
 
 #[test]
 fn what_is_wrong_is_named() {
@@ -47,7 +47,7 @@ fn a_directory_in_use_is_refused_and_what_is_not_ours_stays() {
 
 #[test]
 fn a_user_without_rights_is_told() {
-    if !can_run(&["fusermount3", "runuser"]) {
+    if !can_run_as_user() {
         return;
     }
     let place = Place::new();

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::time::{Duration, Instant};
 
-use crate::harness::{ESKER, Place, USER, can_run, check_tool, is_mounted, refused, text};
+use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text};
 
 #[test]
 fn a_file_system_is_mounted_used_and_taken_away() {
@@ -28,7 +28,7 @@ fn a_file_system_is_mounted_used_and_taken_away() {
 
 #[test]
 fn an_ordinary_user_mounts_through_the_helper() {
-    if !can_run(&["fusermount3", "runuser"]) {
+    if !can_run_as_user() {
         return;
     }
     let place = Place::new();
@@ -57,12 +57,11 @@ fn an_ordinary_user_mounts_through_the_helper() {
 
 #[test]
 fn a_killed_server_fails_calls_at_once_and_is_cleaned_up() {
-    if !can_run(&["fusermount3", "runuser"]) {
+    if !can_run(&[]) {
         return;
     }
     let place = Place::new();
     let at = place.directory("mnt");
-    let uid: u32 = check_tool("id", &["-u", USER]).trim().parse().unwrap();
     let mut server = place.mount(&at, &["--cache", "writeback"]);
     let open = fs::File::create(at.join("f")).unwrap();
     // Calls that wait when it is killed end too.
@@ -77,6 +76,16 @@ fn a_killed_server_fails_calls_at_once_and_is_cleaned_up() {
     assert!(check_tool(ESKER, &["umount", text(&at)]).contains("had ended"), "also while a file is open");
     assert!(!is_mounted(&at));
     drop(open);
+}
+
+#[test]
+fn a_killed_server_of_a_user_is_cleaned_up_by_the_user() {
+    if !can_run_as_user() {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let uid: u32 = check_tool("id", &["-u", USER]).trim().parse().unwrap();
     chown(&at, Some(uid), None).unwrap();
     let mut server = place.mount_as_user(&at, &[]);
     let pid = check_tool("pgrep", &["--oldest", "-u", USER, "-f", &format!("mount ram {}$", text(&at))]);

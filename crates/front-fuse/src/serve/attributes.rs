@@ -1,9 +1,12 @@
 //! Attributes of inodes in the kernel's structures.
 
+use std::rc::Rc;
+
 use esker_base::Errno;
 use esker_block::Step;
 use esker_rt::mem::{Parts, Slice};
-use esker_vfs::{Answer, Call, Entry, FileType, Ino, SetAttr, Stamp, attr::mode};
+use esker_vfs::access::may_set;
+use esker_vfs::{Answer, Call, Cred, Entry, FileType, Ino, SetAttr, Stamp, attr::mode};
 
 use super::Session;
 use super::numbers::Numbers;
@@ -110,7 +113,6 @@ pub(super) fn entry_of(numbers: Numbers, entry: &Entry, block: u32) -> EntryOut 
 fn wanted(set: &SetAttrIn, now: Stamp) -> SetAttr {
     let has = |bit: u32| set.valid & bit != 0;
     let time = |bit, now_bit, at| has(bit).then(|| if has(now_bit) { now } else { at });
-    let has_owner = has(fattr::UID) || has(fattr::GID);
     SetAttr {
         mode: has(fattr::MODE).then_some(set.mode as u16 & mode::ALL),
         uid: has(fattr::UID).then_some(set.uid),
@@ -119,8 +121,7 @@ fn wanted(set: &SetAttrIn, now: Stamp) -> SetAttr {
         accessed: time(fattr::ATIME, fattr::ATIME_NOW, stamp(set.atime, set.atimensec)),
         modified: time(fattr::MTIME, fattr::MTIME_NOW, stamp(set.mtime, set.mtimensec)),
         flags: None,
-        // The kernel leaves it to us whether a file with a new owner keeps its privileges: it does not.
-        kill_privileges: has(fattr::KILL_SUIDGID) || has_owner,
+        kill_privileges: has(fattr::KILL_SUIDGID),
     }
 }
 
@@ -130,9 +131,19 @@ impl Session {
         self.told(request.unique, ino, self.fs.attr(call, ino))
     }
 
-    pub(super) fn set_attr(&self, request: &Request<'_>, set: &SetAttrIn) -> Answer<Parts> {
+    pub(super) fn set_attr(self: &Rc<Self>, request: &Request<'_>, set: &SetAttrIn) -> Answer<Parts> {
         let (ino, call) = (self.ino(request), self.call(request));
-        self.told(request.unique, ino, self.fs.set_attr(call, ino, wanted(set, call.now)))
+        let set = wanted(set, call.now);
+        if set.uid.is_none() && set.gid.is_none() {
+            return self.told(request.unique, ino, self.fs.set_attr(call, ino, set));
+        }
+        // The kernel has checked the caller, and leaves it to us what a new owner costs an inode.
+        let session = self.clone();
+        let owned = self.with_attr(call, ino, move |attr| match may_set(&Cred::root(), &attr, set) {
+            Ok(set) => session.fs.set_attr(call, ino, set),
+            Err(errno) => Step::Now(Err(errno)),
+        });
+        self.told(request.unique, ino, owned)
     }
 
     fn told(&self, unique: u64, ino: Ino, answer: Answer<esker_vfs::Attr>) -> Answer<Parts> {
@@ -203,6 +214,9 @@ mod tests {
         let expected = SetAttr { accessed: Some(Stamp(3 * NS)), modified: Some(Stamp(7)), ..SetAttr::default() };
         assert_eq!(wanted(&times, Stamp(7)), expected);
         let owner = SetAttrIn { valid: fattr::UID, ..set };
-        assert_eq!(wanted(&owner, Stamp(7)), SetAttr { uid: Some(5), kill_privileges: true, ..SetAttr::default() });
+        assert_eq!(wanted(&owner, Stamp(7)), SetAttr { uid: Some(5), ..SetAttr::default() });
+        let cut = SetAttrIn { valid: fattr::SIZE | fattr::KILL_SUIDGID, ..set };
+        let expected = SetAttr { size: Some(9), kill_privileges: true, ..SetAttr::default() };
+        assert_eq!(wanted(&cut, Stamp(7)), expected);
     }
 }

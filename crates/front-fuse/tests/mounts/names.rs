@@ -125,10 +125,14 @@ fn attributes_are_kept() {
         let stat = rustix::fs::statx(CWD, &path, AtFlags::empty(), StatxFlags::BTIME | StatxFlags::SIZE).unwrap();
         assert!(stat.stx_mask & StatxFlags::BTIME.bits() != 0 && stat.stx_btime.tv_sec > 1_600_000_000);
         assert_eq!(rustix::fs::access(&path, rustix::fs::Access::READ_OK), Ok(()));
-        // A program loses its privileges with its owner, also by the superuser.
-        fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
-        std::os::unix::fs::chown(&path, Some(9), None).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+        // What is no directory loses its privileges with its owner, also by the superuser.
+        rustix::fs::mknodat(CWD, mount.path("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        fs::create_dir(mount.path("d")).unwrap();
+        for (name, left) in [("f", 0o755), ("fifo", 0o755), ("d", 0o6755)] {
+            fs::set_permissions(mount.path(name), Permissions::from_mode(0o6755)).unwrap();
+            std::os::unix::fs::chown(mount.path(name), Some(9), None).unwrap();
+            assert_eq!(fs::metadata(mount.path(name)).unwrap().mode() & 0o7777, left, "{name}");
+        }
     });
 }
 

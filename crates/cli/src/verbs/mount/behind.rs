@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 enum BehindError {
     #[error("the process in the background cannot be started: {0}")]
     Start(std::io::Error),
-    #[error("not mounted; the process in the background said:\n{0}")]
+    #[error("the process in the background said: {0}")]
     Ended(String),
 }
 
@@ -43,5 +43,7 @@ fn told(log: &mut File) -> String {
     let mut text = String::new();
     // What cannot be read is not told.
     let _unread = log.rewind().and_then(|()| log.read_to_string(&mut text));
-    text.trim_end().to_string()
+    // Lines of ours, which the caller's name will be put in front of once more.
+    let lines = text.lines().map(|line| line.trim_start_matches("esker: "));
+    lines.collect::<Vec<_>>().join("\n")
 }
