@@ -99,8 +99,14 @@ fn open_ram(opening: &Opening<'_>) -> Result<Rc<dyn FileSystem>, Failure> {
     let ram = Ram::new(RamConfig::sized(bytes), opening.pool.clone());
     let call = Call { now: Stamp(opening.rt.wall()), tag: Tag::of(Class::Foreground), hint: Hint::default() };
     let now = Some(call.now);
-    let root =
-        SetAttr { mode: Some(mode as u16 & 0o7777), uid: Some(uid), gid: Some(gid), accessed: now, modified: now, ..SetAttr::default() };
+    let root = SetAttr {
+        mode: Some(mode as u16 & 0o7777),
+        uid: Some(uid),
+        gid: Some(gid),
+        accessed: now,
+        modified: now,
+        ..SetAttr::default()
+    };
     match ram.set_attr(call, ram.root(), root) {
         Step::Now(Ok(_)) => Ok(Rc::new(ram)),
         _ => unreachable!("a file system in memory has a root, and answers at once"),

@@ -65,8 +65,7 @@ mod tests {
     #[test]
     fn a_server_is_alive_until_it_ends_and_its_number_is_free_again() {
         let device = format!("test:{}", std::process::id());
-        let mount =
-            Mount { at: "/".into(), kind: String::new(), source: String::new(), device, user: None };
+        let mount = Mount { at: "/".into(), kind: String::new(), source: String::new(), device, user: None };
         assert!(Watch::of(&mount).is_none());
         let alive = Alive::say(&mount).unwrap();
         let mut watch = Watch::of(&mount).unwrap();

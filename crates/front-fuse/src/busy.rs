@@ -122,8 +122,10 @@ fn users_of_process(pid: &str, inside: &dyn Fn(&Path) -> bool) -> Vec<String> {
     users.extend(open.first().map(|file| format!("{name} has {} open", file.display())));
     if users.is_empty() {
         let maps = fs::read_to_string(dir.join("maps")).unwrap_or_default();
-        let mapped = maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| PathBuf::from(format!("/{path}")));
-        users.extend(mapped.into_iter().find(|path| inside(path)).map(|file| format!("{name} maps {}", file.display())));
+        let mapped =
+            maps.lines().filter_map(|line| line.split_once('/')).map(|(_, path)| PathBuf::from(format!("/{path}")));
+        users
+            .extend(mapped.into_iter().find(|path| inside(path)).map(|file| format!("{name} maps {}", file.display())));
     }
     users
 }

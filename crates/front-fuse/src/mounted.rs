@@ -93,12 +93,7 @@ impl Mounted {
     ///
     /// # Errors
     /// [`MountError`].
-    pub fn start(
-        rt: &Rt,
-        pool: &Pool,
-        fs: Rc<dyn FileSystem>,
-        setup: &MountSetup,
-    ) -> Result<Rc<Mounted>, MountError> {
+    pub fn start(rt: &Rt, pool: &Pool, fs: Rc<dyn FileSystem>, setup: &MountSetup) -> Result<Rc<Mounted>, MountError> {
         let transfer_max = transfer_limit(None);
         let fd = mounting::mount(&setup.at, transfer_max, &setup.options)?;
         let config = ServeConfig { cache: setup.cache, transfer_max, issuer: setup.issuer };

@@ -65,9 +65,7 @@ pub enum MountError {
         source: io::Error,
     },
     /// No helper.
-    #[error(
-        "{HELPER}: {0}; an ordinary user mounts through it: install the package fuse3, or mount as the superuser"
-    )]
+    #[error("{HELPER}: {0}; an ordinary user mounts through it: install the package fuse3, or mount as the superuser")]
     NoHelper(io::Error),
     /// The helper refuses.
     #[error("{}: {HELPER} said: {words}{}", at.display(), advice_for_users(words))]
@@ -158,12 +156,8 @@ pub(crate) fn mount_now(at: &Path, read_max: u32, options: &MountOptions) -> Res
 fn mount_by_helper(at: &Path, read_max: u32, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let (ours, theirs) = pair.map_err(|error| MountError::Kernel(error.into()))?;
-    let words_of = [
-        ("ro", options.read_only),
-        ("noexec", !options.exec),
-        ("nosuid", !options.suid),
-        ("nodev", !options.dev),
-    ];
+    let words_of =
+        [("ro", options.read_only), ("noexec", !options.exec), ("nosuid", !options.suid), ("nodev", !options.dev)];
     let mut text = fuse_options(read_max, options);
     text += &format!(",noatime,subtype={SUBTYPE},fsname={}", escaped(&options.source));
     words_of.into_iter().filter(|(_, set)| *set).for_each(|(word, _)| text += &format!(",{word}"));
@@ -241,7 +235,8 @@ mod tests {
     fn errors_say_what_helps() {
         let at = PathBuf::from("/mnt/x");
         let refused = MountError::Refused { at: at.clone(), source: Errno::PERM.into() };
-        let expected = "/mnt/x: cannot be mounted: Operation not permitted (os error 1); it takes root with CAP_SYS_ADMIN";
+        let expected =
+            "/mnt/x: cannot be mounted: Operation not permitted (os error 1); it takes root with CAP_SYS_ADMIN";
         assert_eq!(refused.to_string(), expected);
         let helper = MountError::Helper { at, words: "no".into() };
         assert_eq!(helper.to_string(), "/mnt/x: fusermount3 said: no");

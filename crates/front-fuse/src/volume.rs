@@ -8,7 +8,7 @@ use esker_base::{ByteRange, Errno};
 use esker_block::{Bio, BioError, Buf, Device, Done, OpKind, RangeOp, Step, Support, Tag};
 use esker_rt::mem::Pool;
 use esker_rt::{Level, Rt};
-use esker_vfs::{Answer, AllocateKind, refuse};
+use esker_vfs::{AllocateKind, Answer, refuse};
 
 /// One file.
 pub(crate) struct Volume {

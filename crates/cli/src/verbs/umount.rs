@@ -89,8 +89,8 @@ fn place(dir: &Path) -> std::io::Result<PathBuf> {
 
 fn leave(mount: &Mount, path: String, terminal: &mut Terminal) -> Result<(), Failure> {
     let mut watch = Watch::of(mount);
-    let is_dead = watch.is_none()
-        && std::fs::metadata(&mount.at).is_err_and(|error| error.kind() == ErrorKind::NotConnected);
+    let is_dead =
+        watch.is_none() && std::fs::metadata(&mount.at).is_err_and(|error| error.kind() == ErrorKind::NotConnected);
     match unmount(&mount.at, is_dead) {
         Ok(()) => {}
         // Another program was faster.

@@ -105,12 +105,8 @@ impl Place {
     fn start(&self, mut command: Command) -> Server {
         let log = self.dir.path().join("mount.log");
         let file = fs::File::options().create(true).append(true).open(&log).expect("the log can be made");
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(file)
-            .spawn()
-            .expect("the program starts");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().expect("the program starts");
         let told = BufReader::new(child.stdout.take().expect("it is piped")).lines().next();
         let log = || fs::read_to_string(&log).unwrap_or_default();
         let line = told.unwrap_or_else(|| panic!("not mounted: {}", log())).expect("text");

@@ -3,9 +3,7 @@
 use esker_base::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::abi::{
-    Dirent, EntryOut, InvalEntryOut, InvalInodeOut, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, OutHeader,
-};
+use super::abi::{Dirent, EntryOut, InvalEntryOut, InvalInodeOut, NOTIFY_INVAL_ENTRY, NOTIFY_INVAL_INODE, OutHeader};
 
 /// Bytes of an entry of a directory in front of its name.
 pub const ENTRY_BYTES: usize = size_of::<Dirent>();

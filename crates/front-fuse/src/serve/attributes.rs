@@ -10,9 +10,7 @@ use esker_vfs::{Answer, Call, Cred, Entry, FileType, Ino, SetAttr, Stamp, attr::
 
 use super::Session;
 use super::numbers::Numbers;
-use crate::proto::abi::{
-    Attr, AttrOut, EntryOut, SetAttrIn, Statx, StatxOut, SxTime, fattr, kind,
-};
+use crate::proto::abi::{Attr, AttrOut, EntryOut, SetAttrIn, Statx, StatxOut, SxTime, fattr, kind};
 use crate::proto::{Request, reply};
 
 /// How long the kernel may remember what it alone changes, in seconds: for ever.

@@ -102,9 +102,9 @@ impl Session {
             _ => return refused(Errno::EINVAL),
         };
         let unique = request.unique;
-        self.fs.seek(self.call(request), self.ino(request), offset, what).map(move |answer| {
-            Ok(Slice::heap(reply::with(unique, &LseekOut { offset: answer? })).into())
-        })
+        self.fs
+            .seek(self.call(request), self.ino(request), offset, what)
+            .map(move |answer| Ok(Slice::heap(reply::with(unique, &LseekOut { offset: answer? })).into()))
     }
 
     pub(super) fn copy(

@@ -8,9 +8,9 @@ use esker_vfs::{Answer, Call, Cookie, FileType, Ino, Listing};
 
 use super::Session;
 use super::attributes::{entry_of, kind_bits};
+use crate::proto::Request;
 use crate::proto::abi::EntryOut;
 use crate::proto::reply::{self, ENTRY_ALIGN, ENTRY_BYTES, ENTRY_PLUS_BYTES};
-use crate::proto::Request;
 
 /// An answer is no larger than this, whatever a kernel asks for, in bytes.
 const LIST_MAX: u32 = 1 << 20;
@@ -91,9 +91,7 @@ impl Session {
         let rows = Listing::new(asked.size - bytes.len(), asked.row_bytes(), ENTRY_ALIGN);
         let rows = if asked.plus { rows.with_entries() } else { rows };
         let session = self.clone();
-        self.fs
-            .list(call, asked.dir, cookie, rows)
-            .map(move |answer| Ok(session.listed(asked, bytes, Some(&answer?))))
+        self.fs.list(call, asked.dir, cookie, rows).map(move |answer| Ok(session.listed(asked, bytes, Some(&answer?))))
     }
 
     fn listed(&self, asked: Asked, mut bytes: Vec<u8>, rows: Option<&Listing>) -> Parts {

@@ -56,13 +56,7 @@ pub(super) fn tmpfile_flags(cache: CacheMode) -> u32 {
 }
 
 impl Session {
-    pub(super) fn greet(
-        &self,
-        unique: u64,
-        version: (u32, u32),
-        flags: u64,
-        readahead: u32,
-    ) -> Result<Parts, Errno> {
+    pub(super) fn greet(&self, unique: u64, version: (u32, u32), flags: u64, readahead: u32) -> Result<Parts, Errno> {
         if version.0 != MAJOR || version.1 < MINOR_MIN {
             let (major, minor) = version;
             let what = format_args!("fuse: this kernel speaks {major}.{minor}, and {MAJOR}.{MINOR_MIN} is needed");

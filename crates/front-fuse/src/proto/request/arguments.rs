@@ -102,17 +102,15 @@ fn init_op(body: &[u8]) -> Result<Op<'_>, Malformed> {
 fn names(number: u32, body: &[u8]) -> Option<Result<Op<'_>, Malformed>> {
     Some(match number {
         opcode::READLINK => Ok(Op::ReadLink),
-        opcode::SYMLINK => {
-            text(body).and_then(|(name, rest)| Ok(Op::Symlink { name, target: text(rest)?.0 }))
-        }
-        opcode::MKNOD => {
-            named(body).map(|(MknodIn { mode, rdev, .. }, name)| Op::Mknod(Made { name, mode }, rdev))
-        }
+        opcode::SYMLINK => text(body).and_then(|(name, rest)| Ok(Op::Symlink { name, target: text(rest)?.0 })),
+        opcode::MKNOD => named(body).map(|(MknodIn { mode, rdev, .. }, name)| Op::Mknod(Made { name, mode }, rdev)),
         opcode::MKDIR => named(body).map(|(MkdirIn { mode, .. }, name)| Op::Mkdir(Made { name, mode })),
         opcode::UNLINK => text(body).map(|(name, _)| Op::Unlink(name)),
         opcode::RMDIR => text(body).map(|(name, _)| Op::Rmdir(name)),
         opcode::RENAME => take(body).and_then(|(RenameIn { new_dir }, rest)| renamed(new_dir, 0, rest)),
-        opcode::RENAME2 => take(body).and_then(|(Rename2In { new_dir, flags, .. }, rest)| renamed(new_dir, flags, rest)),
+        opcode::RENAME2 => {
+            take(body).and_then(|(Rename2In { new_dir, flags, .. }, rest)| renamed(new_dir, flags, rest))
+        }
         opcode::LINK => named(body).map(|(LinkIn { old_node }, name)| Op::Link { node: old_node, name }),
         opcode::CREATE => {
             named(body).map(|(CreateIn { flags, mode, .. }, name)| Op::Create(Made { name, mode }, flags))
