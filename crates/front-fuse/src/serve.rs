@@ -75,7 +75,10 @@ pub(crate) struct Session {
     /// Whenever a file is opened or closed.
     pub opened: Notify,
     requests: RefCell<[u64; COUNTED]>,
-    /// Requests that wait and can be given up: whether they were.
+    /// Requests that wait, and whenever there is none.
+    waiting: Cell<u64>,
+    idle: Notify,
+    /// Those of them that can be given up: whether they were.
     under_way: RefCell<BTreeMap<u64, Rc<Cell<bool>>>>,
     /// Whether a message that is no request was told already.
     told: Cell<bool>,
@@ -97,6 +100,8 @@ impl Session {
             opens: Cell::new(0),
             opened: Notify::default(),
             requests: RefCell::new([0; COUNTED]),
+            waiting: Cell::new(0),
+            idle: Notify::default(),
             under_way: RefCell::default(),
             told: Cell::new(false),
         }
@@ -118,6 +123,10 @@ impl Session {
                     break;
                 }
             }
+        }
+        // What was begun goes on, and may give inodes out.
+        if self.config.cache != CacheMode::Devices {
+            self.idle.wait_until(|| self.waiting.get() == 0).await;
         }
         for (ino, pins) in self.pins.take_all() {
             self.fs.forget(ino, pins);
@@ -162,15 +171,17 @@ impl Session {
             flag
         });
         let session = self.clone();
+        self.waiting.set(self.waiting.get() + 1);
         self.rt.spawn_detached("fuse-request", async move {
             let answer = step.await;
-            if let Some(flag) = given_up {
-                session.under_way.borrow_mut().remove(&unique);
-                if flag.get() {
-                    return;
-                }
+            let flag = given_up.inspect(|_| drop(session.under_way.borrow_mut().remove(&unique)));
+            if !flag.is_some_and(|flag| flag.get()) {
+                session.channel.answer(finish(unique, answer)).await;
             }
-            session.channel.answer(finish(unique, answer)).await;
+            session.waiting.set(session.waiting.get() - 1);
+            if session.waiting.get() == 0 {
+                session.idle.notify_all();
+            }
         });
     }
 

@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use esker_base::Stream;
+use esker_base::{Nanos, Stream};
 use esker_block::{Class, Tag};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_vfs::{Call, Change, Cookie, FileSystem, Hint, Ino, Listing, Name, Ram, RamConfig, Stamp};
+use esker_vfs::{Call, Change, Cookie, FileSystem, Hint, Ino, Lifetime, Listing, Name, Ram, RamConfig, Remove, Stamp};
 
 use super::late::Late;
 use super::*;
@@ -22,18 +22,24 @@ async fn serve_ram(rt: Rt, fd: OwnedFd, cache: CacheMode) {
     let channel = Channel::new(&rt, fd).unwrap();
     Rc::new(Session::new(&rt, &pool, channel, Rc::new(ram.clone()), config(cache))).serve().await;
     // Pins of the kernel went with its mount: an unlinked file is gone.
-    let call = Call { now: Stamp(0), tag: Tag::of(Class::Foreground), hint: Hint::default() };
-    let Step::Now(Ok(space)) = ram.space(call) else { panic!("room is told at once") };
     ram.digest().unwrap();
-    assert!(space.inodes_free <= space.inodes);
-    assert_eq!(space.inodes - space.inodes_free, named(&ram), "what has no name is gone");
+    assert_eq!(used_inodes(&ram), named(&ram), "what has no name is gone");
+}
+
+const CALL: Call =
+    Call { now: Stamp(0), tag: Tag::of(Class::Foreground), hint: Hint { storage: 0, lifetime: Lifetime::Unknown } };
+
+fn used_inodes(ram: &Ram) -> u64 {
+    match ram.space(CALL) {
+        Step::Now(Ok(space)) => space.inodes - space.inodes_free,
+        _ => panic!("room is told at once"),
+    }
 }
 
 /// Inodes with names, and the root.
 fn named(ram: &Ram) -> u64 {
-    let call = Call { now: Stamp(0), tag: Tag::of(Class::Foreground), hint: Hint::default() };
     let rows = Listing::new(1 << 16, 24, 8);
-    match ram.list(call, ram.root(), Cookie::BEGINNING, rows) {
+    match ram.list(CALL, ram.root(), Cookie::BEGINNING, rows) {
         Step::Now(Ok(rows)) => rows.rows().len() as u64 + 1,
         _ => panic!("entries are told at once"),
     }
@@ -265,24 +271,47 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
             let late = Late::new(&rt, Ram::new(RamConfig::sized(1 << 20), pool.clone()));
             let channel = Channel::new(&rt, fd).unwrap();
             let session = Rc::new(Session::new(&rt, &pool, channel, Rc::new(late.clone()), config(CacheMode::None)));
-            let (gate, own) = (late.is_shut.clone(), rt.clone());
-            rt.spawn_detached("gate", async move {
-                // Shut once the file is there, and for long enough that an interrupt finds the read waiting.
-                while session_has_no_file(&late) {
-                    own.sleep(esker_base::Nanos::millis(1)).await;
-                }
-                gate.set(true);
-                own.sleep(esker_base::Nanos::millis(300)).await;
-                gate.set(false);
-            });
+            shut_for_a_while(&rt, &late);
             session.serve().await;
         },
     );
 }
 
-fn session_has_no_file(late: &Late) -> bool {
-    let call = Call { now: Stamp(0), tag: Tag::of(Class::Foreground), hint: Hint::default() };
-    matches!(late.ram.space(call), Step::Now(Ok(space)) if space.inodes - space.inodes_free == 1)
+/// Shuts the gate once a file is there, for long enough that requests find it shut.
+fn shut_for_a_while(rt: &Rt, late: &Late) {
+    let (own, late) = (rt.clone(), late.clone());
+    rt.spawn_detached("gate", async move {
+        while used_inodes(&late.ram) == 1 {
+            own.sleep(Nanos::millis(1)).await;
+        }
+        late.is_shut.set(true);
+        own.sleep(Nanos::millis(300)).await;
+        late.is_shut.set(false);
+    });
+}
+
+#[test]
+fn what_waits_when_the_mount_goes_leaves_no_pin() {
+    play(
+        |kernel| {
+            made(kernel, b"shut");
+            // The gate shuts behind the answer.
+            thread::sleep(std::time::Duration::from_millis(50));
+            kernel.tell(opcode::LOOKUP, ROOT, b"shut\0");
+        },
+        async |rt, fd| {
+            let pool = Pool::default();
+            let late = Late::new(&rt, Ram::new(RamConfig::sized(1 << 20), pool.clone()));
+            let channel = Channel::new(&rt, fd).unwrap();
+            let session = Session::new(&rt, &pool, channel, Rc::new(late.clone()), config(CacheMode::Through));
+            shut_for_a_while(&rt, &late);
+            Rc::new(session).serve().await;
+            assert!(!late.is_shut.get(), "the lookup was waited for");
+            let name = Name::new(b"shut").unwrap();
+            assert!(matches!(late.ram.remove(CALL, late.ram.root(), name, Remove::File), Step::Now(Ok(()))));
+            assert_eq!(used_inodes(&late.ram), 1);
+        },
+    );
 }
 
 #[test]
@@ -310,7 +339,7 @@ fn changes_by_others_reach_the_kernel_as_notices() {
                         Some(hearer) => break hearer,
                         None => {}
                     }
-                    own.sleep(esker_base::Nanos::millis(1)).await;
+                    own.sleep(Nanos::millis(1)).await;
                 };
                 let range = esker_base::ByteRange::new(4096, 8192).unwrap();
                 hearer(Change::Range(Ino(7), range)).await;
