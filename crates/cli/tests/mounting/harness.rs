@@ -84,6 +84,14 @@ impl Place {
         fs::canonicalize(at).expect("it is there")
     }
 
+    /// The same, owned by the ordinary user.
+    pub fn users_directory(&self) -> PathBuf {
+        let at = self.directory("mnt");
+        let uid = check_tool("id", &["-u", USER]).trim().parse().expect("a number");
+        std::os::unix::fs::chown(&at, Some(uid), None).expect("it takes root");
+        at
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

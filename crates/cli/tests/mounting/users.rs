@@ -1,7 +1,7 @@
 //! Mounts from their beginning to their end, by the superuser and by an ordinary user.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text};
@@ -32,9 +32,7 @@ fn an_ordinary_user_mounts_through_the_helper() {
         return;
     }
     let place = Place::new();
-    let at = place.directory("mnt");
-    let uid: u32 = check_tool("id", &["-u", USER]).trim().parse().unwrap();
-    chown(&at, Some(uid), None).unwrap();
+    let at = place.users_directory();
     let as_user = |line: String| check_tool("runuser", &["-u", USER, "--", "sh", "-c", &line]);
     let mut server = place.mount_as_user(&at, &[]);
     let at_text = text(&at);
@@ -84,9 +82,7 @@ fn a_killed_server_of_a_user_is_cleaned_up_by_the_user() {
         return;
     }
     let place = Place::new();
-    let at = place.directory("mnt");
-    let uid: u32 = check_tool("id", &["-u", USER]).trim().parse().unwrap();
-    chown(&at, Some(uid), None).unwrap();
+    let at = place.users_directory();
     let mut server = place.mount_as_user(&at, &[]);
     let pid = check_tool("pgrep", &["--oldest", "-u", USER, "-f", &format!("mount ram {}$", text(&at))]);
     check_tool("kill", &["-KILL", pid.trim()]);
