@@ -177,6 +177,12 @@ pub fn text(path: &Path) -> &str {
     path.to_str().expect("the path is text")
 }
 
+/// The process that serves a mount of the ordinary user: not `runuser`, which starts it.
+pub fn users_server(at: &Path) -> String {
+    let line = format!("mount ram {}$", text(at));
+    check_tool("pgrep", &["--oldest", "-u", USER, "-f", &line]).trim().to_string()
+}
+
 /// Whether the kernel has a mount there.
 pub fn is_mounted(at: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mounts").expect("the kernel lists its mounts");

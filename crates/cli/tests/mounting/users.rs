@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text};
+use crate::harness::{
+    ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text, users_server,
+};
 
 #[test]
 fn a_file_system_is_mounted_used_and_taken_away() {
@@ -48,7 +50,7 @@ fn an_ordinary_user_mounts_through_the_helper() {
     as_user(format!("{ESKER} umount {at_text}"));
     assert!(!is_mounted(&at));
     let mut server = place.mount_as_user(&at, &[]);
-    server.signal("TERM");
+    check_tool("kill", &["-TERM", &users_server(&at)]);
     server.end();
     assert!(!is_mounted(&at));
 }
@@ -84,8 +86,7 @@ fn a_killed_server_of_a_user_is_cleaned_up_by_the_user() {
     let place = Place::new();
     let at = place.users_directory();
     let mut server = place.mount_as_user(&at, &[]);
-    let pid = check_tool("pgrep", &["--oldest", "-u", USER, "-f", &format!("mount ram {}$", text(&at))]);
-    check_tool("kill", &["-KILL", pid.trim()]);
+    check_tool("kill", &["-KILL", &users_server(&at)]);
     server.wait();
     check_tool("runuser", &["-u", USER, "--", ESKER, "umount", text(&at)]);
     assert!(!is_mounted(&at));
