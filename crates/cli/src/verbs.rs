@@ -27,6 +27,7 @@ mod lab_repeat;
 mod lab_run;
 mod man;
 mod meters;
+mod mount;
 mod remap;
 mod resize;
 mod serve;
@@ -55,6 +56,7 @@ mod trace_replay;
 mod trace_show;
 mod trace_syscalls;
 mod try_stacks;
+mod umount;
 mod volume_clone;
 mod volume_create;
 mod volume_dedup;
@@ -88,6 +90,8 @@ pub const ALL: &[Verb] = &[
     serve::VERB,
     attach::VERB,
     detach::VERB,
+    mount::VERB,
+    umount::VERB,
     status::VERB,
     top::VERB,
     meters::VERB,

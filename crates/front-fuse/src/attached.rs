@@ -1,25 +1,22 @@
 //! Exports as devices, from the mount to its end.
 
-use std::cell::{Cell, RefCell};
-use std::ffi::CString;
+use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::Device;
 use esker_rt::mem::Pool;
-use esker_rt::sync::{Either, Notify, race};
+use esker_rt::sync::{Either, race};
 use esker_rt::{Level, Rt};
 use esker_sys::loop_device::LoopSetup;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::mount::MountFlags;
 
-use crate::channel::Channel;
+use crate::exports::Exports;
 use crate::isolated::{self, IsolatedCallError};
-use crate::session::Session;
+use crate::mounted::{Serving, transfer_limit};
+use crate::mounting::{self, MountError, MountOptions};
+use crate::serve::{CacheMode, ServeConfig};
 use crate::volume::Volume;
 
 /// After this time the log names what is waited for.
@@ -102,10 +99,9 @@ pub enum AttachError {
 pub struct Attached {
     rt: Rt,
     mount: PathBuf,
-    session: Rc<Session>,
+    exports: Rc<Exports>,
+    serving: Rc<Serving>,
     disks: RefCell<Vec<Disk>>,
-    ended: Cell<bool>,
-    end: Notify,
 }
 
 impl Attached {
@@ -117,23 +113,18 @@ impl Attached {
         exports.iter().try_for_each(check)?;
         let volume = |export: Export| Rc::new(Volume::new(rt, pool, &export.name, export.device));
         let volumes: Vec<_> = exports.into_iter().map(volume).collect();
-        let fd = mount(&setup.mount, Session::transfer_max(&volumes))?;
-        let session = Rc::new(Session::new(rt, pool, Channel::new(rt, fd)?, volumes));
+        let least = volumes.iter().map(|volume| volume.transfer_max()).min();
+        let transfer_max = transfer_limit(least);
+        let fd = mounting::mount_now(&setup.mount, transfer_max, &options())?;
+        let exports = Rc::new(Exports::new(rt, volumes));
+        let config = ServeConfig { cache: CacheMode::Devices, transfer_max, issuer: 0 };
         let attached = Rc::new(Attached {
             rt: rt.clone(),
             mount: setup.mount.clone(),
-            session: session.clone(),
+            serving: Serving::start(rt, pool, fd, exports.clone(), config)?,
+            exports,
             disks: RefCell::default(),
-            ended: Cell::new(false),
-            end: Notify::default(),
         });
-        let serving = attached.clone();
-        let serve = async move {
-            session.serve().await;
-            serving.ended.set(true);
-            serving.end.notify_all();
-        };
-        rt.spawn("fuse", serve).detach();
         match attached.set_up_devices(setup).await {
             Ok(()) => Ok(attached),
             Err(error) => {
@@ -144,7 +135,7 @@ impl Attached {
     }
 
     async fn set_up_devices(&self, setup: &Setup) -> Result<(), AttachError> {
-        for volume in &self.session.volumes {
+        for volume in self.exports.volumes() {
             let (block, read_only) = (volume.block(), volume.is_read_only());
             let how = LoopSetup { block, read_only, partitions: setup.partitions };
             let path = isolated::configure(&self.rt, &self.mount.join(&volume.name), how).await;
@@ -163,12 +154,12 @@ impl Attached {
 
     /// How many of the files are open, each mostly by its loop device.
     pub fn opens(&self) -> u64 {
-        self.session.volumes.iter().map(|volume| volume.opens.get()).sum()
+        self.serving.session.opens.get()
     }
 
     /// Waits until the file system is gone, whatever removed it.
     pub async fn ended(&self) {
-        self.end.wait_until(|| self.ended.get()).await;
+        self.serving.ended().await;
     }
 
     /// Writes down what the page cache of an export's device holds back, before its ranges change on another way.
@@ -187,13 +178,9 @@ impl Attached {
 
     /// Gives the device of an export the size that the export has now.
     pub async fn resized(&self, export: &str) {
-        let (Some(device), Some(file)) =
-            (self.device(export), self.session.volumes.iter().position(|volume| volume.name == export))
-        else {
-            return;
-        };
-        let size = self.session.volumes[file].size();
-        self.session.resized(file);
+        let volume = self.exports.volumes().iter().find(|volume| volume.name == export);
+        let (Some(device), Some(volume)) = (self.device(export), volume) else { return };
+        let size = volume.size();
         let done = isolated::resize(&self.rt, &self.mount.join(export), &device).await;
         if done.is_ok() {
             self.disks.borrow_mut().iter_mut().filter(|disk| disk.export == export).for_each(|disk| disk.size = size);
@@ -212,7 +199,7 @@ impl Attached {
         for device in &devices {
             self.note(isolated::release(&self.rt, device).await);
         }
-        let closed = self.session.opened.wait_until(|| self.opens() == 0);
+        let closed = self.serving.session.opened.wait_until(|| self.opens() == 0);
         self.wait_for(closed, "until no program uses the devices: unmount what is mounted from them").await;
         self.note(isolated::unmount(&self.rt, &self.mount).await);
         self.wait_for(self.ended(), "until no program uses the files of the exports").await;
@@ -245,16 +232,25 @@ fn check(export: &Export) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Mounts an empty file system, of which the descriptor answers all requests.
-fn mount(at: &Path, read_max: u32) -> Result<OwnedFd, AttachError> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let fd = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|e| AttachError::NoFuse(e.into()))?;
-    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,max_read={read_max}", fd.as_raw_fd());
-    let options = CString::new(options).expect("numbers hold no zero byte");
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
-    match rustix::mount::mount("esker", at, "fuse.esker", flags, options.as_c_str()) {
-        Ok(()) => Ok(fd),
-        Err(Errno::NODEV) => Err(AttachError::NoFuse(Errno::NODEV.into())),
-        Err(error) => Err(AttachError::Mount { mount: at.to_path_buf(), source: error.into() }),
+/// Only this process's own loop devices use the files.
+fn options() -> MountOptions {
+    MountOptions {
+        source: mounting::SUBTYPE.to_string(),
+        read_only: false,
+        exec: false,
+        suid: false,
+        dev: false,
+        allow_other: false,
+        check_permissions: false,
+    }
+}
+
+impl From<MountError> for AttachError {
+    fn from(error: MountError) -> AttachError {
+        match error {
+            MountError::NoFuse(source) => AttachError::NoFuse(source),
+            MountError::Refused { at, source } => AttachError::Mount { mount: at, source },
+            other => AttachError::Kernel(io::Error::other(other)),
+        }
     }
 }

@@ -14,6 +14,8 @@ use rustix::fs::{Advice, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use crate::mounting::{self, MountError};
+
 /// Why a device or mount could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolatedCallError {
@@ -75,6 +77,20 @@ pub(crate) async fn resize(rt: &Rt, file: &Path, device: &Path) -> Result<(), Is
 pub(crate) async fn unmount(rt: &Rt, mount: &Path) -> Result<(), IsolatedCallError> {
     let call: IsolatedCall = |words| told(detach(Path::new(&words[0])));
     unmounted(mount, run(rt, call, vec![path_word(mount)]).await.map(drop))
+}
+
+/// The same for a mount of any user, by its own rights.
+pub(crate) async fn leave(rt: &Rt, mount: &Path) -> Result<(), MountError> {
+    if rustix::process::geteuid().is_root() {
+        let left = unmount(rt, mount).await;
+        return left.map_err(|error| MountError::Kernel(io::Error::other(error)));
+    }
+    let mount = mount.to_path_buf();
+    rt.worker(Nanos::ZERO, move || {
+        // What is in use goes when its last user leaves it.
+        mounting::unmount_by_helper(&mount, false).or_else(|_| mounting::unmount_by_helper(&mount, true))
+    })
+    .await
 }
 
 /// Writes down what the page cache of a device holds back.

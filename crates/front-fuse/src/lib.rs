@@ -1,4 +1,4 @@
-//! Exports as block devices of this machine: a FUSE file system with one file for each export, under loop devices.
+//! File systems of ours on this machine through FUSE: mounted for programs, and exports as files under loop devices.
 //!
 //! Invariant: no payload byte is copied between the kernel and a device; a process that dies at any instant leaves
 //! nothing behind that hangs.
@@ -7,27 +7,38 @@
 //! of its own would cost two hops and a copy for each request. A write's payload arrives page-aligned in a slab of its
 //! own, because its header is read into another piece of memory by the same call.
 //!
-//! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `tree` (names and attributes), `volume` (requests
-//! as block requests), `channel` (bytes from and to the kernel), [`session`] (answers to the kernel), `isolated` (calls
-//! that this process may have to answer itself), [`attached`] (start and stop), [`registry`] (what is attached on this
-//! machine, alive or dead), `users` (the users of a device), [`harden`] (of a process that holds devices).
+//! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
+//! (requests to a file system), `exports` (devices as a file system) with `volume` (requests as block requests),
+//! `isolated` (calls that this process may have to answer itself), `mounting` (the calls that mount), [`mounted`] and
+//! [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server), [`registry`] (what is
+//! attached on this machine, alive or dead), `users` (the users of a device), [`harden`] (of a process that holds
+//! devices).
 
 #![forbid(unsafe_code)]
 
+pub mod alive;
 pub mod attached;
-mod channel;
+pub mod busy;
+mod exports;
 pub mod harden;
 mod isolated;
+pub mod mounted;
+mod mounting;
 pub mod proto;
 pub mod registry;
-pub mod session;
-mod tree;
+pub mod serve;
 mod users;
 mod volume;
+mod wire;
 
+pub use alive::{Alive, Watch};
 pub use attached::{AttachError, Attached, Disk, Export, Setup};
+pub use busy::{Mount, mount_at, users_of_tree};
 pub use isolated::IsolatedCallError;
+pub use mounted::{MountSetup, Mounted};
+pub use mounting::{MountError, MountOptions, unmount};
 pub use registry::{Registry, RegistryError};
+pub use serve::CacheMode;
 pub use users::users_of;
 
 #[cfg(test)]

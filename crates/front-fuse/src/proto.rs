@@ -1,6 +1,6 @@
-//! The protocol between the kernel and a file system in user space, as far as files of fixed size need it.
+//! The protocol between the kernel and a file system in user space.
 //!
-//! Source: `include/uapi/linux/fuse.h` of Linux, protocol 7.31 and later. All numbers are in the byte order of the
+//! Source: `include/uapi/linux/fuse.h` of Linux, protocol 7.31 to 7.45. All numbers are in the byte order of the
 //! machine. The kernel is trusted, but what cannot be understood is still an error and never a panic.
 //!
 //! Reading order: [`abi`] (the kernel's structures), [`request`], [`reply`].

@@ -2,6 +2,11 @@
 
 #![allow(clippy::disallowed_methods, reason = "the kernel's side runs on a thread of its own")]
 
+mod files;
+#[allow(unreachable_pub, reason = "shared with the tests of mounts")]
+#[path = "../tests/mounts/late.rs"]
+mod late;
+
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::thread;
@@ -11,13 +16,15 @@ use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Backend, Reactor, RealConfig};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::channel::{Channel, SMALL};
+use crate::exports::Exports;
+use crate::mounted::transfer_limit;
 use crate::proto::abi::*;
-use crate::session::Session;
+use crate::serve::{CacheMode, ServeConfig, Session};
 use crate::volume::Volume;
+use crate::wire::{Channel, SMALL};
 
 const SIZE: u64 = 4 << 20;
 
@@ -30,17 +37,42 @@ struct Kernel {
 impl Kernel {
     /// Sends a request, and returns the error number and the body of its answer.
     fn ask(&mut self, opcode: u32, node: u64, body: &[u8], payload: &[u8]) -> (i32, Vec<u8>) {
+        let asked = self.tell(opcode, node, &[body, payload].concat());
+        let (head, body) = self.next();
+        assert_eq!(head.unique, asked);
+        (head.error, body)
+    }
+
+    /// Sends a request and returns its number.
+    fn tell(&mut self, opcode: u32, node: u64, body: &[u8]) -> u64 {
         self.unique += 1;
-        let len = (size_of::<InHeader>() + body.len() + payload.len()) as u32;
+        let len = (size_of::<InHeader>() + body.len()) as u32;
         let head = InHeader { len, opcode, unique: self.unique, node, pid: 42, ..InHeader::zero() };
-        let message = [head.as_bytes(), body, payload].concat();
-        rustix::io::write(&self.socket, &message).unwrap();
+        rustix::io::write(&self.socket, &[head.as_bytes(), body].concat()).unwrap();
+        self.unique
+    }
+
+    /// The next answer or notice.
+    fn next(&mut self) -> (OutHeader, Vec<u8>) {
         let mut answer = vec![0; SIZE as usize];
         let len = rustix::io::read(&self.socket, &mut answer).unwrap();
         answer.truncate(len);
         let (head, body) = OutHeader::read_from_prefix(&answer).unwrap();
-        assert_eq!((head.len as usize, head.unique), (len, self.unique));
-        (head.error, body.to_vec())
+        assert_eq!(head.len as usize, len);
+        (head, body.to_vec())
+    }
+
+    /// Sends a request, and takes the answers that are there.
+    fn tell_and_drop(&mut self, opcode: u32, node: u64, body: &[u8]) {
+        self.tell(opcode, node, body);
+        let mut answer = [0; 64];
+        while rustix::net::recv(&self.socket, &mut answer, RecvFlags::DONTWAIT).is_ok() {}
+    }
+
+    /// Takes all answers: that to a last request is the last one.
+    fn drain(&mut self) {
+        let last = self.tell(99, ROOT, &[]);
+        while self.next().0.unique != last {}
     }
 
     fn ask_for<T: FromBytes>(&mut self, opcode: u32, node: u64, body: &(impl IntoBytes + Immutable)) -> T {
@@ -70,6 +102,11 @@ fn with_session(scenario: fn(&mut Kernel)) {
 
 /// The same over what `over` makes of the device.
 fn with_device(scenario: fn(&mut Kernel), over: fn(MemoryDevice) -> Rc<dyn Device>) {
+    play(scenario, async move |rt, fd| serve(rt, fd, over).await);
+}
+
+/// Plays `scenario` against what `serve` does with the other end, with both backends.
+fn play(scenario: fn(&mut Kernel), serve: impl AsyncFn(Rt, OwnedFd) + Copy + 'static) {
     for backend in [Backend::Auto, Backend::Threads] {
         let kind = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, kind, None).unwrap();
@@ -79,7 +116,8 @@ fn with_device(scenario: fn(&mut Kernel), over: fn(MemoryDevice) -> Rc<dyn Devic
         rustix::io::ioctl_fionbio(&ours, true).unwrap();
         let play = thread::spawn(move || scenario(&mut Kernel { socket: theirs, unique: 0 }));
         let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
-        reactor.block_on(serve(reactor.rt(), ours, over));
+        let rt = reactor.rt();
+        reactor.block_on(async move { serve(rt, ours).await });
         play.join().unwrap();
     }
 }
@@ -89,7 +127,9 @@ async fn serve(rt: Rt, fd: OwnedFd, over: fn(MemoryDevice) -> Rc<dyn Device>) {
     let device = over(MemoryDevice::over(&rt, Media::new(SIZE), 4096, Defer::Never));
     let volume = Rc::new(Volume::new(&rt, &pool, "vol", device));
     let channel = Channel::new(&rt, fd).unwrap();
-    Rc::new(Session::new(&rt, &pool, channel, vec![volume])).serve().await;
+    let config = ServeConfig { cache: CacheMode::Devices, transfer_max: transfer_limit(None), issuer: 0 };
+    let exports = Rc::new(Exports::new(&rt, vec![volume]));
+    Rc::new(Session::new(&rt, &pool, channel, exports, config)).serve().await;
     assert_eq!(pool.bounced(), 0, "no payload was copied");
 }
 
@@ -103,9 +143,9 @@ fn greet(kernel: &mut Kernel, minor: u32) -> (i32, Vec<u8>) {
 fn the_kernel_is_greeted_and_finds_the_file() {
     with_session(|kernel| {
         let (error, answer) = greet(kernel, 45);
-        let init = InitOut::read_from_bytes(&answer).unwrap();
-        assert_eq!((error, init.max_write, init.max_pages), (0, 1 << 20, 256));
-        assert_eq!(init.flags & ASYNC_DIO, ASYNC_DIO);
+        let told = InitOut::read_from_bytes(&answer).unwrap();
+        assert_eq!((error, told.max_write, told.max_pages), (0, 1 << 20, 256));
+        assert_eq!(u64::from(told.flags) & init::ASYNC_DIO, init::ASYNC_DIO);
         let (error, answer) = kernel.ask(opcode::LOOKUP, ROOT, b"vol\0", &[]);
         let found = EntryOut::read_from_bytes(&answer).unwrap();
         assert_eq!((error, found.node, found.attr.size), (0, 2, SIZE));

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::busy::unescaped;
+
 /// The users of the block device `device` or one of its partitions, in words; empty if there are none.
 pub fn users_of(device: &Path) -> Vec<String> {
     let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_path_buf());
@@ -98,26 +100,6 @@ fn mounts(text: &str) -> Vec<(String, String)> {
             Some((tail.split(' ').nth(1)?.to_string(), unescaped(head.split(' ').nth(4)?)))
         })
         .collect()
-}
-
-/// The kernel writes spaces and the like as three octal digits.
-fn unescaped(text: &str) -> String {
-    let mut parts = text.split('\\');
-    let mut out = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                out.push(char::from(code));
-                out += &part[3..];
-            }
-            None => {
-                out.push('\\');
-                out += part;
-            }
-        }
-    }
-    out
 }
 
 fn first_word(line: &str) -> Option<String> {

@@ -9,8 +9,8 @@
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
-//! [`compose`], [`framing`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`], [`hugepage`],
-//! [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`].
+//! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`],
+//! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -23,6 +23,7 @@ mod dedup;
 mod disksim;
 mod etrace;
 mod framing;
+mod fuse;
 mod http;
 mod hugepage;
 pub mod kept;

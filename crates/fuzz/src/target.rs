@@ -3,7 +3,7 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, http, hugepage, mirror, nbd, offload, regions,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, mirror, nbd, offload, regions,
     replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
@@ -30,6 +30,8 @@ pub enum Target {
     Compose,
     /// Superblocks, pages and log records of a format.
     Framing,
+    /// Requests of the kernel to a file system.
+    Fuse,
     /// Superblocks of mirrors' members.
     Mirror,
     /// The medium of a deduplicated volume.
@@ -106,6 +108,7 @@ impl Target {
         Target::Stack,
         Target::Compose,
         Target::Framing,
+        Target::Fuse,
         Target::Mirror,
         Target::Dedup,
         Target::Offload,
@@ -141,6 +144,7 @@ impl Target {
             Target::Stack => "stack".to_string(),
             Target::Compose => "compose".to_string(),
             Target::Framing => "framing".to_string(),
+            Target::Fuse => "fuse".to_string(),
             Target::Mirror => "mirror".to_string(),
             Target::Dedup => "dedup".to_string(),
             Target::Offload => "offload".to_string(),
@@ -177,6 +181,7 @@ impl Target {
             Target::Stack => stack::corpus(),
             Target::Compose => compose::corpus(),
             Target::Framing => framing::corpus(),
+            Target::Fuse => fuse::corpus(),
             Target::Mirror => mirror::corpus(),
             Target::Dedup => dedup::corpus(),
             Target::Offload => offload::corpus(),
@@ -216,6 +221,7 @@ impl Target {
             Target::Stack => stack::try_input(input),
             Target::Compose => compose::try_input(input),
             Target::Framing => framing::try_input(input),
+            Target::Fuse => fuse::try_input(input),
             Target::Mirror => mirror::try_input(input),
             Target::Dedup => dedup::try_input(input),
             Target::Offload => offload::try_input(input),

@@ -1,25 +1,57 @@
 //! What the kernel asks.
 
-use zerocopy::FromBytes;
+mod arguments;
+#[cfg(test)]
+mod tests;
 
-use super::abi::{CopyIn, FallocateIn, InHeader, InitIn, OpenIn, ReadIn, WRITE_HEAD, WriteIn, opcode};
+use super::abi::{InHeader, IoctlIn, LockIn, SetAttrIn, StatxIn};
 
-/// One request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub use arguments::Forgets;
+
+/// One request. Names and values lie in the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
     /// Names it in the answer.
     pub unique: u64,
     /// What it is about.
     pub node: u64,
+    /// User of the caller.
+    pub uid: u32,
+    /// Group of the caller.
+    pub gid: u32,
     /// The process that waits, 0 for the kernel itself.
     pub pid: u32,
+    /// Number of the operation.
+    pub opcode: u32,
     /// What is asked.
-    pub op: Op,
+    pub op: Op<'a>,
+}
+
+/// A new inode with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Permissions, and for MKNOD the kind. The kernel has applied the umask.
+    pub mode: u32,
+}
+
+/// A rename.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renamed<'a> {
+    /// Old name.
+    pub from: &'a [u8],
+    /// New directory.
+    pub to_dir: u64,
+    /// New name.
+    pub to: &'a [u8],
+    /// `RENAME_` flags.
+    pub flags: u32,
 }
 
 /// What is asked. Offsets and lengths are in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op<'a> {
     /// The first request of all: what the kernel can.
     Init {
         /// Its protocol.
@@ -27,21 +59,63 @@ pub enum Op {
         /// Its protocol.
         minor: u32,
         /// Its abilities.
-        flags: u32,
+        flags: u64,
         /// How far it reads ahead.
         readahead: u32,
     },
-    /// A name in the directory.
-    Lookup(Vec<u8>),
+    /// A name in a directory.
+    Lookup(&'a [u8]),
+    /// Pins that are given back. No answer.
+    Forget(u64),
+    /// Pins of several nodes that are given back. No answer.
+    BatchForget(Forgets<'a>),
     /// Attributes.
     GetAttr,
-    /// Opens a file.
-    Open {
-        /// Whether it may be changed.
-        writes: bool,
+    /// Attributes, as `statx` has them.
+    Statx(StatxIn),
+    /// New attributes.
+    SetAttr(SetAttrIn),
+    /// The target of a symbolic link.
+    ReadLink,
+    /// A new symbolic link.
+    Symlink {
+        /// Its name.
+        name: &'a [u8],
+        /// What it leads to.
+        target: &'a [u8],
     },
-    /// Closes a file.
+    /// A new file, device, pipe or socket.
+    Mknod(Made<'a>, u32),
+    /// A new directory.
+    Mkdir(Made<'a>),
+    /// Removes a name of what is no directory.
+    Unlink(&'a [u8]),
+    /// Removes a directory.
+    Rmdir(&'a [u8]),
+    /// Moves a name.
+    Rename(Renamed<'a>),
+    /// One more name for a node.
+    Link {
+        /// The node.
+        node: u64,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// A new file that is opened, with `open` flags.
+    Create(Made<'a>, u32),
+    /// A new file without a name that is opened, with a mode and `open` flags.
+    TmpFile {
+        /// Permissions.
+        mode: u32,
+        /// `open` flags.
+        flags: u32,
+    },
+    /// Opens a file, with `open` flags.
+    Open(u32),
+    /// Closes a file for the last time.
     Release,
+    /// Closes one descriptor of a file.
+    Flush,
     /// Reads a file.
     Read {
         /// First byte.
@@ -55,9 +129,17 @@ pub enum Op {
         offset: u64,
         /// Bytes.
         size: u32,
+        /// `WRITE_` flags.
+        how: u32,
+        /// `open` flags.
+        flags: u32,
     },
-    /// Makes what was written durable.
-    Sync,
+    /// Makes what was written durable; `true` for bytes and size alone.
+    Sync(bool),
+    /// Makes a directory durable.
+    SyncDir,
+    /// Makes everything durable.
+    SyncFs,
     /// Changes the space of a range.
     Allocate {
         /// First byte.
@@ -66,6 +148,13 @@ pub enum Op {
         len: u64,
         /// `FALLOC_FL_` flags.
         mode: u32,
+    },
+    /// Looks for data or a hole.
+    Seek {
+        /// From here on.
+        offset: u64,
+        /// `SEEK_DATA` or `SEEK_HOLE`.
+        whence: u32,
     },
     /// Copies a range.
     Copy {
@@ -82,23 +171,50 @@ pub enum Op {
     },
     /// About the file system as a whole.
     StatFs,
-    /// Opens the directory.
+    /// Opens a directory.
     OpenDir,
-    /// Lists it, from the entry of that number on, in at most so many bytes.
+    /// Lists it, from a cookie on, in at most so many bytes.
     ReadDir {
-        /// First entry.
+        /// Cookie.
         from: u64,
         /// Bytes.
         size: u32,
+        /// Whether attributes are asked for.
+        plus: bool,
     },
     /// Closes it.
     ReleaseDir,
+    /// An extended attribute, in at most so many bytes; 0 asks for the size.
+    GetXattr(&'a [u8], u32),
+    /// All names of extended attributes, likewise.
+    ListXattr(u32),
+    /// Sets an extended attribute.
+    SetXattr {
+        /// Name.
+        name: &'a [u8],
+        /// Value.
+        value: &'a [u8],
+        /// `XATTR_` flags.
+        flags: u32,
+    },
+    /// Removes an extended attribute.
+    RemoveXattr(&'a [u8]),
+    /// Tests, takes or ends a lock: GETLK, SETLK or SETLKW, as the number of the operation says.
+    Lock(LockIn),
+    /// Whether the caller may do this.
+    Access(u32),
+    /// A caller gave up the request of this number.
+    Interrupt(u64),
+    /// A block of a device.
+    Bmap,
+    /// A command, with its bytes.
+    Ioctl(IoctlIn, &'a [u8]),
+    /// Whether there is something to read.
+    Poll,
     /// The file system goes away.
     Destroy,
-    /// Something that wants no answer.
-    Silent,
-    /// Something that we do not do.
-    Other(u32),
+    /// Something that we do not know.
+    Other,
 }
 
 /// A message that is no request.
@@ -120,122 +236,30 @@ pub enum Malformed {
     Name,
 }
 
-impl Request {
+impl<'a> Request<'a> {
     /// Reads the request in a message of `total` bytes, of which `bytes` are the first: all of them, or for a write at
     /// least those before its payload.
     ///
     /// # Errors
     /// [`Malformed`].
-    pub fn parse(bytes: &[u8], total: usize) -> Result<Request, Malformed> {
-        let (head, body) = take::<InHeader>(bytes)?;
+    pub fn parse(bytes: &'a [u8], total: usize) -> Result<Request<'a>, Malformed> {
+        let (head, body) = arguments::take::<InHeader>(bytes)?;
         if head.len as usize != total {
             return Err(Malformed::Length { said: head.len, got: total });
         }
-        let op = parse_op(head.opcode, body, total)?;
-        Ok(Request { unique: head.unique, node: head.node, pid: head.pid, op })
-    }
-}
-
-fn parse_op(number: u32, body: &[u8], total: usize) -> Result<Op, Malformed> {
-    Ok(match number {
-        opcode::INIT => {
-            let (InitIn { major, minor, max_readahead, flags }, _) = take(body)?;
-            Op::Init { major, minor, flags, readahead: max_readahead }
-        }
-        opcode::LOOKUP => {
-            let end = body.iter().position(|byte| *byte == 0).ok_or(Malformed::Name)?;
-            Op::Lookup(body[..end].to_vec())
-        }
-        opcode::GETATTR => Op::GetAttr,
-        // O_RDONLY is 0 in the two lowest bits.
-        opcode::OPEN => Op::Open { writes: take::<OpenIn>(body)?.0.flags & 3 != 0 },
-        opcode::RELEASE => Op::Release,
-        opcode::READ => {
-            let (ReadIn { offset, size, .. }, _) = take(body)?;
-            Op::Read { offset, size }
-        }
-        opcode::WRITE => {
-            let (WriteIn { offset, size, .. }, _) = take(body)?;
-            if total - WRITE_HEAD != size as usize {
-                return Err(Malformed::Short(total));
-            }
-            Op::Write { offset, size }
-        }
-        opcode::FSYNC => Op::Sync,
-        opcode::FALLOCATE => {
-            let (FallocateIn { offset, length, mode, .. }, _) = take(body)?;
-            Op::Allocate { offset, len: length, mode }
-        }
-        opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
-            let (CopyIn { offset_in, node_out, offset_out, length, .. }, _) = take(body)?;
-            let wide = number == opcode::COPY_FILE_RANGE_64;
-            Op::Copy { from: offset_in, node: node_out, to: offset_out, len: length, wide }
-        }
-        opcode::STATFS => Op::StatFs,
-        opcode::OPENDIR => Op::OpenDir,
-        opcode::READDIR => {
-            let (ReadIn { offset, size, .. }, _) = take(body)?;
-            Op::ReadDir { from: offset, size }
-        }
-        opcode::RELEASEDIR => Op::ReleaseDir,
-        opcode::DESTROY => Op::Destroy,
-        // Answers that come are as good as interrupted ones, and nodes live as long as the file system.
-        opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT => Op::Silent,
-        other => Op::Other(other),
-    })
-}
-
-fn take<T: FromBytes>(bytes: &[u8]) -> Result<(T, &[u8]), Malformed> {
-    T::read_from_prefix(bytes).map_err(|_| Malformed::Short(bytes.len()))
-}
-
-#[cfg(test)]
-mod tests {
-    use zerocopy::{Immutable, IntoBytes};
-
-    use super::*;
-
-    fn message(number: u32, body: &(impl IntoBytes + Immutable + ?Sized), payload: usize) -> Vec<u8> {
-        let len = size_of::<InHeader>() + body.as_bytes().len() + payload;
-        let head = InHeader { len: len as u32, opcode: number, unique: 7, node: 2, pid: 9, ..InHeader::zero() };
-        [head.as_bytes(), body.as_bytes(), &vec![0xaa; payload]].concat()
+        let op = arguments::parse(head.opcode, body, total)?;
+        let InHeader { unique, node, uid, gid, pid, opcode, .. } = head;
+        Ok(Request { unique, node, uid, gid, pid, opcode, op })
     }
 
-    #[test]
-    fn a_write_is_read_from_its_head_alone() {
-        let body = WriteIn { offset: 4096, size: 512, ..WriteIn::zero() };
-        let bytes = message(opcode::WRITE, &body, 512);
-        let request = Request::parse(&bytes[..WRITE_HEAD], bytes.len()).unwrap();
-        assert_eq!(request, Request { unique: 7, node: 2, pid: 9, op: Op::Write { offset: 4096, size: 512 } });
-        let lie = message(opcode::WRITE, &body, 511);
-        assert_eq!(Request::parse(&lie, lie.len()), Err(Malformed::Short(591)));
-        assert_eq!(Request::parse(&bytes, bytes.len() - 1), Err(Malformed::Length { said: 592, got: 591 }));
+    /// The number that the answer to a message must carry, if the message has a head: a message that is no request is
+    /// still refused by it.
+    pub fn unique_of(bytes: &[u8]) -> Option<u64> {
+        arguments::take::<InHeader>(bytes).ok().map(|(head, _)| head.unique)
     }
 
-    #[test]
-    fn arguments_reach_their_operations() {
-        let op = |bytes: Vec<u8>| Request::parse(&bytes, bytes.len()).unwrap().op;
-        let copy = CopyIn { offset_in: 1, node_out: 2, offset_out: 3, length: 4, ..CopyIn::zero() };
-        let copied = |wide| Op::Copy { from: 1, node: 2, to: 3, len: 4, wide };
-        assert_eq!(op(message(opcode::COPY_FILE_RANGE, &copy, 0)), copied(false));
-        assert_eq!(op(message(opcode::COPY_FILE_RANGE_64, &copy, 0)), copied(true));
-        let punch = FallocateIn { offset: 8, length: 16, mode: 3, ..FallocateIn::zero() };
-        assert_eq!(op(message(opcode::FALLOCATE, &punch, 0)), Op::Allocate { offset: 8, len: 16, mode: 3 });
-        assert_eq!(op(message(opcode::LOOKUP, b"vol\0", 0)), Op::Lookup(b"vol".to_vec()));
-        for (flags, writes) in [(0, false), (1, true), (2, true), (0o100_000, false)] {
-            assert_eq!(op(message(opcode::OPEN, &OpenIn { flags, open_flags: 0 }, 0)), Op::Open { writes });
-        }
-        assert_eq!(op(message(99, b"", 0)), Op::Other(99));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_message_makes_the_parser_fall(number in 0u32..60, body: Vec<u8>, cut in 0usize..40) {
-            let mut bytes = message(number, body.as_slice(), 0);
-            let parsed = Request::parse(&bytes, bytes.len());
-            assert!(parsed.is_err() || parsed.unwrap().unique == 7);
-            bytes.truncate(cut);
-            assert!(Request::parse(&bytes, bytes.len()).is_err());
-        }
+    /// The operation's number, if the message has a head.
+    pub fn opcode_of(bytes: &[u8]) -> Option<u32> {
+        arguments::take::<InHeader>(bytes).ok().map(|(head, _)| head.opcode)
     }
 }

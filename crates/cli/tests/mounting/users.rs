@@ -1,0 +1,119 @@
+//! Mounts from their beginning to their end, by the superuser and by an ordinary user.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use crate::harness::{
+    ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text, users_server,
+};
+
+#[test]
+fn a_file_system_is_mounted_used_and_taken_away() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    for cache in ["through", "writeback", "none"] {
+        let mut server = place.mount(&at, &["--cache", cache, "-o", "size=32MiB,mode=1777"]);
+        assert_eq!(fs::metadata(&at).unwrap().mode() & 0o7777, 0o1777);
+        fs::write(at.join("f"), b"bytes").unwrap();
+        assert!(check_tool("df", &["--output=size", "-B1", text(&at)]).contains("33554432"));
+        check_tool("runuser", &["-u", USER, "--", "sh", "-c", &format!("cat {0}/f; touch {0}/own", text(&at))]);
+        assert!(!check_tool(ESKER, &["umount", text(&at)]).contains("waiting"));
+        // `esker umount` has waited for it, but its parent may not have been told yet.
+        server.end();
+        assert!(!is_mounted(&at) && fs::read_dir(&at).unwrap().next().is_none(), "{cache}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_mounts_through_the_helper() {
+    if !can_run_as_user() {
+        return;
+    }
+    let place = Place::new();
+    let at = place.users_directory();
+    let as_user = |line: String| check_tool("runuser", &["-u", USER, "--", "sh", "-c", &line]);
+    let mut server = place.mount_as_user(&at, &[]);
+    let at_text = text(&at);
+    as_user(format!("cd {at_text} && mkdir d && echo bytes > d/f && ln -s f d/l && cat d/l && stat -c %u d/f"));
+    // Others do not enter it, the superuser included.
+    assert_eq!(fs::metadata(at.join("d")).unwrap_err().raw_os_error(), Some(13));
+    as_user(format!("{ESKER} umount {at_text}"));
+    server.end();
+    assert!(!is_mounted(&at));
+    // In the background, and by a signal.
+    as_user(format!("{ESKER} mount ram {at_text} --background"));
+    as_user(format!("echo x > {at_text}/x"));
+    as_user(format!("{ESKER} umount {at_text}"));
+    assert!(!is_mounted(&at));
+    let mut server = place.mount_as_user(&at, &[]);
+    check_tool("kill", &["-TERM", &users_server(&at)]);
+    server.end();
+    assert!(!is_mounted(&at));
+}
+
+#[test]
+fn a_killed_server_fails_calls_at_once_and_is_cleaned_up() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let mut server = place.mount(&at, &["--cache", "writeback"]);
+    let open = fs::File::create(at.join("f")).unwrap();
+    // Calls that wait when it is killed end too.
+    let held = at.clone();
+    let busy = std::thread::spawn(move || while fs::write(held.join("g"), [1; 5000]).is_ok() {});
+    std::thread::sleep(Duration::from_millis(50));
+    server.kill();
+    busy.join().unwrap();
+    assert_eq!(fs::metadata(at.join("new")).unwrap_err().raw_os_error(), Some(107), "ENOTCONN");
+    let error = refused(ESKER, &["mount", "ram", text(&at)]);
+    assert!(error.contains("has ended") && error.contains("esker umount"), "{error}");
+    assert!(check_tool(ESKER, &["umount", text(&at)]).contains("had ended"), "also while a file is open");
+    assert!(!is_mounted(&at));
+    drop(open);
+}
+
+#[test]
+fn a_killed_server_of_a_user_is_cleaned_up_by_the_user() {
+    if !can_run_as_user() {
+        return;
+    }
+    let place = Place::new();
+    let at = place.users_directory();
+    let mut server = place.mount_as_user(&at, &[]);
+    check_tool("kill", &["-KILL", &users_server(&at)]);
+    server.wait();
+    check_tool("runuser", &["-u", USER, "--", ESKER, "umount", text(&at)]);
+    assert!(!is_mounted(&at));
+}
+
+#[test]
+fn what_is_in_use_is_named_and_a_signal_serves_it_to_the_end() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let mut server = place.mount(&at, &[]);
+    let file = fs::File::create(at.join("f")).unwrap();
+    let error = refused(ESKER, &["umount", text(&at)]);
+    let own = format!("process {} (", std::process::id());
+    assert!(error.contains("in use") && error.contains(&own) && error.contains("/f open"), "{error}");
+    assert!(is_mounted(&at));
+    server.signal("TERM");
+    let start = Instant::now();
+    while is_mounted(&at) {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::io::Write::write_all(&mut &file, b"still served").unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 12);
+    assert!(!server.ended());
+    drop(file);
+    server.end();
+}
