@@ -98,7 +98,7 @@ pub struct RamSubject {
 
 impl RamSubject {
     /// Of these limits.
-    pub fn new(limits: RamConfig) -> Rc<dyn Subject> {
+    pub fn of(limits: RamConfig) -> Rc<dyn Subject> {
         Rc::new(RamSubject { limits, made: RefCell::new(Ram::new(limits, Pool::default())) })
     }
 }

@@ -143,7 +143,7 @@ pub fn linear() -> Rc<dyn Subject> {
 
 /// `Ram` with the limits of the small ones.
 pub fn ram() -> Rc<dyn Subject> {
-    RamSubject::new(RamConfig { inodes: 132, ..RamConfig::sized(132 << 10) })
+    RamSubject::of(RamConfig { inodes: 132, ..RamConfig::sized(132 << 10) })
 }
 
 /// The flaws that a harness of this scale finds, each with the report.
