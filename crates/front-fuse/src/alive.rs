@@ -4,7 +4,11 @@
 //! that connects learns the process from the kernel, and sees the end of the stream when the process has ended, however
 //! it did. Nothing is left behind, and nothing is accepted.
 
-#![allow(clippy::disallowed_types, reason = "the socket by which a program waits for the end of a server")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the socket by which a program waits for the end of a server"
+)]
 
 use std::io::{self, Read};
 use std::os::linux::net::SocketAddrExt;

@@ -1,6 +1,10 @@
 //! Mounts: by the kernel's call for the superuser, and through `fusermount3` for others.
 
-#![allow(clippy::disallowed_types, reason = "ordinary users mount through a program that has the right to")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "ordinary users mount through a program that has the right to"
+)]
 
 use std::ffi::CString;
 use std::io::{self, IoSliceMut};

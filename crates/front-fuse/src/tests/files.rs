@@ -335,9 +335,8 @@ fn changes_by_others_reach_the_kernel_as_notices() {
             let own = rt.clone();
             rt.spawn_detached("others", async move {
                 let hearer = loop {
-                    match late.hearer.borrow().clone() {
-                        Some(hearer) => break hearer,
-                        None => {}
+                    if let Some(hearer) = late.hearer.borrow().clone() {
+                        break hearer;
                     }
                     own.sleep(Nanos::millis(1)).await;
                 };

@@ -63,10 +63,10 @@ fn large_reads_and_writes_come_a_mebibyte_at_a_time() {
         return;
     }
     let mount = Mount::new(CacheMode::None);
-    let mut file = File::options().read(true).write(true).create(true).open(mount.path("f")).unwrap();
+    let mut file = File::options().read(true).write(true).create_new(true).open(mount.path("f")).unwrap();
     // Whole pages: else one more is touched than a request holds.
     let [mut bytes, mut again] = [(); 2].map(|()| Pool::default().slab(4 << 20));
-    (0..).zip(bytes.iter_mut()).for_each(|(n, byte): (u32, &mut u8)| *byte = (n * 7 >> 8) as u8);
+    (0..).zip(bytes.iter_mut()).for_each(|(n, byte): (u32, &mut u8)| *byte = ((n * 7) >> 8) as u8);
     let asked = mount.requests_of(|| {
         file.write_all(&bytes).unwrap();
         file.rewind().unwrap();
