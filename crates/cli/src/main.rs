@@ -6,8 +6,9 @@
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`rewriting`],
 //! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
-//! [`block_devices`] and [`target`], [`fs_kinds`], [`fs_image`] and [`virtual_files`]; [`top`] is the screen of the verb
-//! of that name, [`hugepages`] and [`volumes`] what the verbs of those managers share.
+//! [`block_devices`] and [`target`]. Of file systems these are [`fs_kinds`], [`fs_image`] and [`virtual_files`].
+//! [`top`] is the screen of the verb of that name, [`hugepages`] and [`volumes`] what the verbs of those managers
+//! share.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]

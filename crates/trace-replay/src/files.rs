@@ -6,8 +6,8 @@
 //!
 //! All traced processes are one process here. The rules of the kernel as target ([`crate::kernel`]) hold: slots stand
 //! for descriptors, paths begin at the root of the file system, and what lies outside it is not called. Three things
-//! differ. Pipes carry numbers of bytes, no bytes. Devices are told by their numbers. Memory files and shared memory lie
-//! on a file system in memory of their own.
+//! differ. Pipes carry numbers of bytes, no bytes. Devices are told by their numbers. Memory files and shared memory
+//! lie on a file system in memory of their own.
 //!
 //! Reading order: this file, [`costs`], `slots`, `pipes`, `words` (the trace's words as those of our calls), then one
 //! file for each family of calls, `tree` (the initial tree, and what became of it), [`simulate`] (whole runs).

@@ -250,16 +250,19 @@ impl FilesExecutor {
         let one_place =
             std::ptr::eq(source.process().world().files().as_ref(), target.process().world().files().as_ref());
         let mut copied = 0;
-        while one_place {
-            let place = |at: Option<i64>| at.map(|at| at + copied as i64);
-            let (from, to) = (Spot { fd: source.fd(), at: place(from_at) }, Spot { fd: target.fd(), at: place(to_at) });
-            match source.process().copy_file_range(from, to, wanted - copied).await {
-                Err(Errno::EOPNOTSUPP) if turn.step.outcome.value().is_some() => break,
-                Err(errno) if copied == 0 => return Err(errno.into()),
-                Ok(count) if count > 0 && copied + count < wanted => copied += count,
-                ended => {
-                    self.moved = copied + ended.unwrap_or(0);
-                    return Ok(self.moved as i64);
+        if one_place {
+            loop {
+                let place = |at: Option<i64>| at.map(|at| at + copied as i64);
+                let (from, to) =
+                    (Spot { fd: source.fd(), at: place(from_at) }, Spot { fd: target.fd(), at: place(to_at) });
+                match source.process().copy_file_range(from, to, wanted - copied).await {
+                    Err(Errno::EOPNOTSUPP) if turn.step.outcome.value().is_some() => break,
+                    Err(errno) if copied == 0 => return Err(errno.into()),
+                    Ok(count) if count > 0 && copied + count < wanted => copied += count,
+                    ended => {
+                        self.moved = copied + ended.unwrap_or(0);
+                        return Ok(self.moved as i64);
+                    }
                 }
             }
         }

@@ -158,10 +158,7 @@ impl SlotTable {
     /// Opens it. A number that is no slot closes what is opened.
     pub(super) fn put(&self, slot: Fd, open: Rc<OpenSlot>) {
         let place = usize::try_from(slot.0).ok();
-        let old = match place.and_then(|at| Some(self.0.borrow_mut().get_mut(at)?.replace(open))) {
-            Some(old) => old,
-            None => None,
-        };
+        let old = place.and_then(|at| self.0.borrow_mut().get_mut(at)?.replace(open));
         // Dropped only here, where the table is free: that may close it.
         drop(old);
     }
