@@ -8,7 +8,8 @@
 //! virtual time. Nor does the real clock.
 //!
 //! Reading order: [`handle`] (`Rt`), [`sim`], [`sync`] (waiting for each other), [`mem`] (slabs the kernel may use),
-//! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`], [`counting`] (allocations, for tests).
+//! [`net`] (streams in both worlds), [`secret`] (keys that no text shows), [`real`], [`counting`] (allocations, for
+//! tests).
 
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]

@@ -80,8 +80,12 @@ fn random(seed: u64) -> Trace {
         let answer = world.act(thread, &call, Intent::Free);
         if let Ok(value) = answer {
             match call {
-                Call::Open { .. } | Call::Dup { .. } | Call::DupTo { .. } => drop(open.insert(Fd(value as i32))),
-                Call::Close { fd } => drop(open.remove(&fd)),
+                Call::Open { .. } | Call::Dup { .. } | Call::DupTo { .. } => {
+                    open.insert(Fd(value as i32));
+                }
+                Call::Close { fd } => {
+                    open.remove(&fd);
+                }
                 _ => {}
             }
         }
