@@ -149,9 +149,12 @@ fn want(what: Durable, held: &BTreeMap<Held, String>, tree: &TreeFacts, wanted: 
 mod tests {
     use super::*;
 
-    fn moments(ops: &[(&str, &[(&str, &str)])]) -> Vec<WeakMoment> {
+    /// A call, and the tree behind it.
+    type Told<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+    fn moments(ops: &[Told<'_>]) -> Vec<WeakMoment> {
         let tree = |rows: &[(&str, &str)]| rows.iter().map(|(p, f)| (p.to_string(), f.to_string())).collect();
-        let of = |(number, (op, rows)): (usize, &(&str, &[(&str, &str)]))| WeakMoment {
+        let of = |(number, (op, rows)): (usize, &Told<'_>)| WeakMoment {
             op: (number > 0).then(|| op.parse().unwrap()),
             succeeded: true,
             tree: tree(rows),
