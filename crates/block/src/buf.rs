@@ -115,8 +115,8 @@ impl Buf {
         }
     }
 
-    /// The bytes for writing, if no other handle holds them: also of a buffer that was shared, when the other handles are
-    /// gone.
+    /// The bytes for writing, if no other handle holds them: also of a buffer that was shared, when the other handles
+    /// are gone.
     pub fn sole_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let range = self.start..self.start + self.len;
         match &mut self.repr {

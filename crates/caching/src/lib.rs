@@ -1,10 +1,11 @@
 //! Which line of a full cache makes room.
 //!
-//! A cache has its keys and its lines. A policy has an order of the lines, as arrays over their dense numbers. The cache
-//! tells it of hits and misses, and asks for victims. So one policy serves caches of blocks, caches of files, and
+//! A cache has its keys and its lines. A policy has an order of the lines, as arrays over their dense numbers. The
+//! cache tells it of hits and misses, and asks for victims. So one policy serves caches of blocks, caches of files, and
 //! simulators of both.
 //!
-//! Invariant: never sees data or a device: a wrong choice costs a miss, never a byte. It has no clock and no randomness.
+//! Invariant: never sees data or a device: a wrong choice costs a miss, never a byte. It has no clock and no
+//! randomness.
 //!
 //! Reading order: [`policy`] (the trait), [`clock`].
 

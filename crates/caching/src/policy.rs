@@ -46,12 +46,12 @@ pub trait Policy {
 }
 
 /// Makes a policy for a cache of so many lines.
-pub type Make = fn(lines: u32) -> Box<dyn Policy>;
+pub type MakePolicy = fn(lines: u32) -> Box<dyn Policy>;
 
 /// All policies by name.
-pub const NAMED: &[(&str, Make)] = &[("clock", |lines| Box::new(Clock::new(lines)))];
+pub const NAMED: &[(&str, MakePolicy)] = &[("clock", |lines| Box::new(Clock::new(lines)))];
 
 /// The policy of a name.
-pub fn by_name(name: &str) -> Option<Make> {
+pub fn by_name(name: &str) -> Option<MakePolicy> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, make)| *make)
 }

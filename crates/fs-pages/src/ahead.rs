@@ -1,8 +1,8 @@
 //! Streams of sequential readers: how far to read ahead of them.
 //!
-//! A reader that misses where its last fetch ended is sequential. Its window doubles with each fetch. The first frame of
-//! what was read ahead is marked. A hit on it begins the next fetch, so the reader never waits if the device keeps up
-//! (Linux's `readahead.c` has both rules).
+//! A reader that misses where its last fetch ended is sequential. Its window doubles with each fetch. The first frame
+//! of what was read ahead is marked. A hit on it begins the next fetch, so the reader never waits if the device keeps
+//! up (Linux's `readahead.c` has both rules).
 
 use std::ops::Range;
 

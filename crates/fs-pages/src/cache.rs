@@ -155,8 +155,8 @@ impl PageCache {
         clamp(at)..clamp(at + len)
     }
 
-    /// Reads `len` bytes from `at`, all of them before the `end` of the file. Reads ahead of sequential readers, at most
-    /// up to `end`.
+    /// Reads `len` bytes from `at`, all of them before the `end` of the file. Reads ahead of sequential readers, at
+    /// most up to `end`.
     ///
     /// # Errors
     /// Those of `backing`.

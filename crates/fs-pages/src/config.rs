@@ -1,7 +1,7 @@
 //! Sizes and limits of a page cache.
 
 use esker_base::units::MIB;
-use esker_caching::{Clock, policy::Make};
+use esker_caching::{Clock, policy::MakePolicy};
 use thiserror::Error;
 
 /// Bytes of a page.
@@ -21,8 +21,8 @@ pub enum Between {
     /// So many classes. Frames of the highest number leave first. A clean frame never takes the place of one of a lower
     /// number.
     Strict(u8),
-    /// Shares of the classes in frames. A class above its share gives frames up first, so one class may use what another
-    /// one leaves.
+    /// Shares of the classes in frames. A class above its share gives frames up first, so one class may use what
+    /// another one leaves.
     Caps(Vec<u32>),
 }
 
@@ -48,7 +48,7 @@ pub struct PageCacheConfig {
     /// Most bytes that are read ahead of a sequential reader.
     pub ahead_bytes_max: u64,
     /// Order of the frames of a class.
-    pub policy: Make,
+    pub policy: MakePolicy,
     /// Order of the classes.
     pub between: Between,
 }

@@ -1,8 +1,8 @@
 //! A page cache for file systems on devices.
 //!
 //! The cache holds frames of files: 1 to 16 pages each, found by inode and number. It fetches what a read misses, reads
-//! ahead of sequential readers, and chooses the frames that leave. Its owner, a file system, takes the dirty frames in an
-//! order of its own and writes them.
+//! ahead of sequential readers, and chooses the frames that leave. Its owner, a file system, takes the dirty frames in
+//! an order of its own and writes them.
 //!
 //! Invariant: never writes back by itself; a dirty frame leaves only when its owner has written or discarded it.
 //!

@@ -1,5 +1,5 @@
-//! The medium of the harness's file system, and the images of trees on it: nothing makes opening fall, and what it takes
-//! serves calls and is found again.
+//! The medium of the harness's file system, and the images of trees on it: nothing makes opening fall, and what it
+//! takes serves calls and is found again.
 //!
 //! Checksums would hide all that lies behind them, so each input is tried as a medium, and as the image behind right
 //! sums.

@@ -1,5 +1,5 @@
-//! `it --guest`: boots guests on what Esker serves. `it load`: the loads that guests verify. `it harness`: figures of the
-//! harness of file systems.
+//! `it --guest`: boots guests on what Esker serves. `it load`: the loads that guests verify. `it harness`: figures of
+//! the harness of file systems.
 //!
 //! Invariant: reads nothing outside the project but packages of the distribution.
 

@@ -70,8 +70,8 @@ impl World {
         }
     }
 
-    /// Writes dirty frames as long as there is a task that makes some. It claims no file, since writers wait for it. What
-    /// a cut may have discarded meanwhile is not stored.
+    /// Writes dirty frames as long as there is a task that makes some. It claims no file, since writers wait for it.
+    /// What a cut may have discarded meanwhile is not stored.
     async fn own(&self, random: &mut Stream) {
         while self.running.get() > 0 {
             self.rt.sleep(Nanos(random.below(60))).await;
@@ -93,6 +93,10 @@ impl World {
         let stats = self.cache.stats();
         assert!(stats.frames <= 16 && stats.dirty <= 6, "{stats:?}");
     }
+}
+
+fn check_life(seed: u64) {
+    twice(SimConfig::seeded(seed), live);
 }
 
 async fn live(rt: Rt) {
@@ -138,6 +142,6 @@ async fn live(rt: Rt) {
 #[test]
 fn readers_see_the_last_write_and_the_medium_gets_it() {
     for seed in 0..20 {
-        twice(SimConfig::seeded(seed), live);
+        check_life(seed);
     }
 }

@@ -1,3 +1,5 @@
+//! How reads hit, miss, wait for each other and run ahead.
+
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::sync::join_all;
 

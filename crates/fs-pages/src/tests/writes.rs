@@ -1,3 +1,5 @@
+//! How writes wait, change frames, and leave them to their owner.
+
 use esker_rt::sim::{SimConfig, twice};
 
 use super::*;

@@ -65,11 +65,11 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 fn compare_in_a_process(system: System, calls: usize) {
-    in_a_process(system, "differential::child", calls);
+    check_in_a_process(system, "differential::child", calls);
 }
 
 /// Runs a test of this program that is ignored otherwise, in a process with mounts of its own.
-fn in_a_process(system: System, test: &str, calls: usize) {
+fn check_in_a_process(system: System, test: &str, calls: usize) {
     if !rustix::process::geteuid().is_root() {
         return esker_testkit::skip(Ability::Root, "only root mounts file systems");
     }

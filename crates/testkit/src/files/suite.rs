@@ -155,7 +155,8 @@ pub fn caught(scale: Scale) -> Vec<(Flaw, Breach)> {
 /// A figure of the experiment `fs-harness`: name, value, unit.
 pub type HarnessFigure = (&'static str, f64, &'static str);
 
-/// The figures of the experiment `fs-harness` that need no kernel. `seconds` tells the time; `say` hears of what is broken.
+/// The figures of the experiment `fs-harness` that need no kernel. `seconds` tells the time; `say` hears of what is
+/// broken.
 pub fn figures(scale: Scale, seconds: impl Fn() -> f64, mut say: impl FnMut(String)) -> Vec<HarnessFigure> {
     let caught = caught(Scale::tiny(scale.reach.seed));
     for (flaw, breach) in &caught {

@@ -1,9 +1,9 @@
 //! What file systems of kernels promise: each object on its own.
 //!
-//! Behind a sync of a file its attributes and bytes are there, under the name by which it was opened. Behind a sync of a
-//! directory its entries are there, and behind a sync of everything the whole tree is. An object that a later call
-//! changes is not held to it any more, from the beginning of that call on. A rename onto a name leaves the old or the new
-//! object of that name, if both were synced. No name is there that was never there.
+//! Behind a sync of a file its attributes and bytes are there, under the name by which it was opened. Behind a sync of
+//! a directory its entries are there, and behind a sync of everything the whole tree is. An object that a later call
+//! changes is not held to it any more, from the beginning of that call on. A rename onto a name leaves the old or the
+//! new object of that name, if both were synced. No name is there that was never there.
 
 use std::collections::{BTreeMap, BTreeSet};
 

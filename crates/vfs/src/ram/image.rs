@@ -1,7 +1,7 @@
 //! The state of a [`Ram`](super::Ram) as bytes, and back.
 //!
-//! An image holds what has a name: inodes keep their numbers, entries their cookies. Inodes without a name are left out,
-//! and their numbers are not given again. Pins are no part of it. Integers are little-endian:
+//! An image holds what has a name: inodes keep their numbers, entries their cookies. Inodes without a name are left
+//! out, and their numbers are not given again. Pins are no part of it. Integers are little-endian:
 //!
 //! ```text
 //! image: places u32, then each place: uses u32, kind u8 (0: no inode), inode

@@ -1,6 +1,6 @@
-//! Scripts in the folder `scripts`, which are named after the generic tests of xfstests whose ideas they take: on `Ram`,
-//! on the harness's own file system with all its crashes, and on file systems of the kernel. A line `//= TEXT` says what
-//! the call above it answers.
+//! Scripts in the folder `scripts`, which are named after the generic tests of xfstests whose ideas they take. They run on
+//! `Ram`, on the harness's own file system with all its crashes, and on file systems of the kernel. A line `//= TEXT`
+//! says what the call above it answers.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use esker_fs_posix::script::{ScriptOp, at_once, play};
 use esker_it::kernel::{Bed, System};
 use esker_testkit::files::{Reach, Stage, WholeConfig, WholeSubject};
 
-use super::{NO_DIFFERENCE, SYSTEM_VARIABLE, actor, compare, in_a_process, rules};
+use super::{NO_DIFFERENCE, SYSTEM_VARIABLE, actor, check_in_a_process, compare, rules};
 
 /// Scripts that there are at least.
 const SCRIPTS_MIN: usize = 80;
@@ -76,22 +76,22 @@ fn scripts_of_xfstests_survive_every_crash_on_the_harness_s_file_system() {
 
 #[test]
 fn scripts_of_xfstests_come_out_on_ext4_as_on_ram() {
-    in_a_process(System::Ext4, "differential::scripts::child", 0);
+    check_in_a_process(System::Ext4, "differential::scripts::child", 0);
 }
 
 #[test]
 fn scripts_of_xfstests_come_out_on_xfs_as_on_ram() {
-    in_a_process(System::Xfs, "differential::scripts::child", 0);
+    check_in_a_process(System::Xfs, "differential::scripts::child", 0);
 }
 
 #[test]
 fn scripts_of_xfstests_come_out_on_btrfs_as_on_ram() {
-    in_a_process(System::Btrfs, "differential::scripts::child", 0);
+    check_in_a_process(System::Btrfs, "differential::scripts::child", 0);
 }
 
 #[test]
 fn scripts_of_xfstests_come_out_on_tmpfs_as_on_ram() {
-    in_a_process(System::Tmpfs, "differential::scripts::child", 0);
+    check_in_a_process(System::Tmpfs, "differential::scripts::child", 0);
 }
 
 #[test]
