@@ -6,11 +6,9 @@ use esker_base::{Stream, Time};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::words::*;
 use esker_trace_calls::{
-    Action, At, Call, Entry, EntryKind, Errno, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread,
-    ThreadId, Trace, Word,
+    At, Call, Errno, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Thread, ThreadId, Word,
 };
 use esker_trace_order::compiled::Program;
-use esker_trace_order::model::compile;
 use esker_trace_order::rules::{Order, Rules};
 
 use super::*;
