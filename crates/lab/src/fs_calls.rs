@@ -4,12 +4,16 @@
 //! by round. A ratio is our rate over tmpfs's. Allocations are counted under callgrind: those of many calls less those
 //! of few.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
 use esker_base::Errno;
+use esker_base::units::MIB;
+use esker_front_fuse::CacheMode;
 use esker_fs_posix::script::at_once;
 use esker_fs_posix::{Follow, OpenFlags, Process, Settings, World};
 use esker_rt::mem::Pool;
@@ -17,6 +21,7 @@ use esker_vfs::{Cred, Ram, RamConfig, Stamp};
 use rustix::fs::{Mode, OFlags};
 
 use crate::data_path::profile::Profile;
+use crate::mounted::MountedRam;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
 /// What makes this program count its own hits: the word, and a number of calls.
@@ -62,8 +67,29 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         ));
     }
     figures.push(Figure::alone("allocations_per_hit", allocations(lab)?, "allocations a call"));
-    // `fuse_requests_per_stat`, `_open` and `_write` come here: they are those of a mount.
+    figures.extend(requests(lab)?);
     Ok(figures)
+}
+
+/// Requests that a warm call on a mount costs, with the cache that it has by default.
+fn requests(lab: &Lab<'_>) -> Result<[Figure; 3], LabError> {
+    const TIMES: u32 = 100;
+    let fault = |error: std::io::Error| peer::fault("a mount", error);
+    let mount = MountedRam::new(lab, CacheMode::Through, 64 * MIB)?;
+    let path = mount.path().join("file");
+    std::fs::write(&path, [7; BYTES]).map_err(fault)?;
+    let mut file = File::options().append(true).open(&path).map_err(fault)?;
+    let mut per_call = |id: &str, call: &mut dyn FnMut() -> std::io::Result<()>| -> Result<Figure, LabError> {
+        call().map_err(fault)?;
+        let before = mount.requests()?;
+        (0..TIMES).try_for_each(|_| call()).map_err(fault)?;
+        let each = (mount.requests()? - before) as f64 / f64::from(TIMES);
+        Ok(Figure::alone(id, each, "requests a call"))
+    };
+    let stat = per_call("fuse_requests_per_stat", &mut || std::fs::metadata(&path).map(drop))?;
+    let open = per_call("fuse_requests_per_open", &mut || File::open(&path).map(drop))?;
+    let write = per_call("fuse_requests_per_write", &mut || file.write_all(&[8; PAGE]))?;
+    Ok([stat, open, write])
 }
 
 fn name(at: usize) -> String {

@@ -55,6 +55,7 @@ mod data_path;
 mod device_calibration;
 mod file_vs_fio;
 mod fs_calls;
+mod fs_fuse;
 mod fs_harness;
 mod growth;
 mod hostile_clients;
@@ -72,6 +73,7 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
+mod mounted;
 mod nbd_vs_peers;
 mod paced_ext4;
 mod played;
@@ -126,6 +128,10 @@ pub const ALL: &[Experiment] = &[
         .about("Calls of a process on a file system in memory of ours against the same calls on the kernel's tmpfs, and allocations")
         .after("the issue of file systems: at least the rate of tmpfs, and no allocation of a hit")
         .beside(&["valgrind"]),
+    Experiment::real("fs-fuse", fs_fuse::run)
+        .about("Requests to our FUSE server, which serves a file system in memory, against mergerfs on a tmpfs")
+        .after("the issue of file systems: at least the rate of mergerfs in its best setting")
+        .beside(&["mergerfs"]),
     Experiment::real("attach-vs-raw", attach_vs_raw::run)
         .about("Random 4 KiB on an attached file device against a loop device on the same file")
         .after("the issue of front ends, which sets no bar")

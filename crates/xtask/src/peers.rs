@@ -37,6 +37,7 @@ const PEERS: &[Peer] = &[
         used_by: "lab: instructions and allocations of requests, counted",
     },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
+    Peer { program: "mergerfs", package: "mergerfs", used_by: "lab: requests to a FUSE server" },
     Peer { program: "sqlite3", package: "sqlite3", used_by: "lab: recorded and replayed, data/behaviour" },
     Peer { program: "zstd", package: "zstd", used_by: "lab: recorded and replayed, data/behaviour" },
     Peer { program: "rsync", package: "rsync", used_by: "lab: recorded and replayed, data/behaviour" },

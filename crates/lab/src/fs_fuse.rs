@@ -1,0 +1,142 @@
+//! `fs-fuse`: what requests to our FUSE server take, against mergerfs on a tmpfs.
+//!
+//! Both are mounted. Each call reaches its server: attributes are asked for anew, and what is read is not in the page
+//! cache. Rounds alternate. mergerfs is measured in each of its settings; its best one of a round counts, call by call.
+//! Our files lie in the memory of the server, those of mergerfs in the tmpfs below it.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use esker_base::units::MIB;
+use esker_front_fuse::CacheMode;
+use esker_rt::mem::Pool;
+use rustix::fs::{Advice, AtFlags, Mode, OFlags, StatxFlags};
+
+use crate::mounted::MountedRam;
+use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
+
+/// Where the kernel keeps files in memory on every Linux.
+const TMPFS: &str = "/dev/shm";
+const FILES: usize = 64;
+const PAGE: usize = 4096;
+/// Bytes of the file that is read from front to back.
+const LARGE: u64 = 64 * MIB;
+/// Pages of it that are read at random.
+const PAGES: usize = (LARGE / PAGE as u64) as usize;
+const IDS: [&str; 4] =
+    ["getattr_ratio_mergerfs", "read4k_ratio_mergerfs", "create_ratio_mergerfs", "seq_read_ratio_mergerfs"];
+/// Settings of mergerfs, as `-o` takes them.
+const SETTINGS: [&str; 3] = [
+    "cache.files=off,category.create=ff",
+    "cache.files=full,cache.attr=120,cache.entry=120,category.create=ff",
+    "cache.files=auto-full,dropcacheonclose=true,category.create=ff",
+];
+
+pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    peer::demand("mergerfs")?;
+    let (rounds, calls) = lab.scale((5, 3_000), (15, 10_000));
+    let ours = MountedRam::new(lab, CacheMode::Through, 8 * LARGE)?;
+    let rivals = SETTINGS.into_iter().map(|setting| Mergerfs::new(lab, setting)).collect::<Result<Vec<_>, _>>()?;
+    fill(ours.path())?;
+    rivals.iter().try_for_each(|rival| fill(&rival.at))?;
+    let (mut our_rates, mut their_rates) = (Vec::new(), Vec::new());
+    for round in 1..=rounds {
+        let our = rates(ours.path(), calls)?;
+        let mut best = [0.0f64; 4];
+        for rival in &rivals {
+            let found = rates(&rival.at, calls)?;
+            best = std::array::from_fn(|at| best[at].max(found[at]));
+        }
+        lab.say(format!("round {round} of {rounds}: ours {our:.0?}, mergerfs {best:.0?} a second"));
+        our_rates.push(our);
+        their_rates.push(best);
+    }
+    let column = |rounds: &[[f64; 4]], at: usize| -> Vec<f64> { rounds.iter().map(|round| round[at]).collect() };
+    let mut figures = Vec::new();
+    for (at, id) in IDS.into_iter().enumerate() {
+        let rival = "mergerfs on tmpfs, its best setting, calls or bytes per second";
+        figures.push(timing::over(id, &column(&our_rates, at), column(&their_rates, at), rival));
+    }
+    figures.push(Figure::alone("getattr_us", 1e6 / timing::median(column(&our_rates, 0)), "us"));
+    figures.push(Figure::alone("read4k_us", 1e6 / timing::median(column(&our_rates, 1)), "us"));
+    Ok(figures)
+}
+
+fn fault(error: impl ToString) -> LabError {
+    peer::fault("a mount", error)
+}
+
+fn name(at: usize) -> String {
+    format!("file{at}")
+}
+
+fn fill(at: &Path) -> Result<(), LabError> {
+    (0..FILES).try_for_each(|nr| std::fs::write(at.join(name(nr)), [7; PAGE])).map_err(fault)?;
+    std::fs::write(at.join("large"), vec![7; LARGE as usize]).map_err(fault)
+}
+
+/// Attributes, reads of 4 KiB, new files, and bytes of a long read, each per second.
+fn rates(at: &Path, calls: usize) -> Result<[f64; 4], LabError> {
+    let folder = rustix::fs::open(at, OFlags::PATH, Mode::empty()).map_err(fault)?;
+    let names = (0..FILES).map(name).collect::<Vec<_>>();
+    let getattr = per_second(calls, |nr| {
+        // Told to ask the server.
+        let flags = AtFlags::STATX_FORCE_SYNC;
+        rustix::fs::statx(&folder, &*names[nr % FILES], flags, StatxFlags::BASIC_STATS).map(drop)
+    });
+    let direct = File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(at.join("large"));
+    let (direct, mut page) = (direct.map_err(fault)?, Pool::default().slab(PAGE));
+    let read = per_second(calls, |nr| {
+        let place = (nr * 7_919 % PAGES * PAGE) as u64;
+        rustix::io::pread(&direct, &mut page[..PAGE], place).map(drop)
+    });
+    let new = (0..calls).map(|nr| format!("new{nr}")).collect::<Vec<_>>();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let create =
+        per_second(calls, |nr| rustix::fs::openat(&folder, &*new[nr], flags, Mode::from_raw_mode(0o644)).map(drop));
+    new.iter().try_for_each(|name| rustix::fs::unlinkat(&folder, &**name, AtFlags::empty())).map_err(fault)?;
+    Ok([getattr.map_err(fault)?, read.map_err(fault)?, create.map_err(fault)?, long_read(&at.join("large"))?])
+}
+
+fn per_second<E>(calls: usize, call: impl FnMut(usize) -> Result<(), E>) -> Result<f64, E> {
+    let start = Instant::now();
+    (0..calls).try_for_each(call)?;
+    Ok(calls as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Bytes per second of a file that is not in the page cache of its mount.
+fn long_read(path: &Path) -> Result<f64, LabError> {
+    let mut file = File::open(path).map_err(fault)?;
+    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(fault)?;
+    let (mut piece, start) = (vec![0; MIB as usize], Instant::now());
+    while file.read(&mut piece).map_err(fault)? > 0 {}
+    Ok(LARGE as f64 / start.elapsed().as_secs_f64())
+}
+
+/// mergerfs on a folder of the tmpfs. Dropping it takes it away.
+struct Mergerfs {
+    at: PathBuf,
+    _below: tempfile::TempDir,
+    _above: tempfile::TempDir,
+}
+
+impl Mergerfs {
+    fn new(lab: &Lab<'_>, setting: &str) -> Result<Mergerfs, LabError> {
+        let below = tempfile::Builder::new().prefix("esker-fs-fuse-").tempdir_in(TMPFS).map_err(fault)?;
+        let above = lab.folder()?;
+        let (from, to) = (below.path().display().to_string(), above.path().display().to_string());
+        // It goes into the background when it is mounted.
+        peer::output("mergerfs", &["-o", setting, &from, &to])?;
+        Ok(Mergerfs { at: above.path().to_owned(), _below: below, _above: above })
+    }
+}
+
+impl Drop for Mergerfs {
+    fn drop(&mut self) {
+        let _gone = Command::new("umount").arg("--lazy").arg(&self.at).status();
+    }
+}

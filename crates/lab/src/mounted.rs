@@ -1,0 +1,116 @@
+//! A file system in memory, mounted through our FUSE server, which a thread of this program runs.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use esker_base::Nanos;
+use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_lab_kit::{Lab, LabError, peer};
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::real::{Reactor, RealConfig};
+use esker_vfs::{Ram, RamConfig};
+use tempfile::TempDir;
+
+/// How often the server looks for a question of the experiment.
+const LOOK: Nanos = Nanos::millis(1);
+
+/// What the experiment asks of the server: how many requests came so far.
+type Asks = Sender<Sender<u64>>;
+
+/// A mount. Dropping it takes it away.
+pub(crate) struct MountedRam {
+    at: PathBuf,
+    _folder: TempDir,
+    asks: Option<Asks>,
+    server: Option<JoinHandle<Result<(), String>>>,
+}
+
+fn fault(what: impl ToString) -> LabError {
+    peer::fault("a mount", what)
+}
+
+impl MountedRam {
+    /// Mounts an empty file system of `bytes`.
+    pub(crate) fn new(lab: &Lab<'_>, cache: CacheMode, bytes: u64) -> Result<MountedRam, LabError> {
+        let folder = lab.folder()?;
+        let at = folder.path().canonicalize().map_err(fault)?;
+        let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 1 };
+        let ((asks, asked), (tell, told)) = (channel(), channel());
+        let server = std::thread::spawn(move || {
+            let reactor = Reactor::new(RealConfig::seeded(1)).map_err(|error| error.to_string())?;
+            reactor.block_on(serve(reactor.rt(), bytes, setup, tell, asked))
+        });
+        let mount = MountedRam { at, _folder: folder, asks: Some(asks), server: Some(server) };
+        match told.recv() {
+            Ok(()) => Ok(mount),
+            Err(_) => Err(fault("the kernel refuses it; it takes root and /dev/fuse")),
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.at
+    }
+
+    /// Requests of the kernel so far, without those that give inodes back.
+    pub(crate) fn requests(&self) -> Result<u64, LabError> {
+        let (tell, told) = channel();
+        let ended = || fault("the server has ended");
+        self.asks.as_ref().ok_or_else(ended)?.send(tell).map_err(|_| ended())?;
+        told.recv().map_err(|_| ended())
+    }
+}
+
+impl Drop for MountedRam {
+    fn drop(&mut self) {
+        // The experiment has closed its files; after an error it may not have.
+        let _gone = unmount(&self.at, false).or_else(|_| unmount(&self.at, true));
+        self.asks = None;
+        if let Some(server) = self.server.take() {
+            let _ended = server.join();
+        }
+    }
+}
+
+fn options() -> MountOptions {
+    MountOptions {
+        source: "esker-lab".to_string(),
+        read_only: false,
+        exec: false,
+        suid: false,
+        dev: false,
+        allow_other: false,
+        check_permissions: true,
+    }
+}
+
+async fn serve(
+    rt: Rt,
+    bytes: u64,
+    setup: MountSetup,
+    tell: Sender<()>,
+    asked: Receiver<Sender<u64>>,
+) -> Result<(), String> {
+    let pool = Pool::default();
+    let ram = Rc::new(Ram::new(RamConfig::sized(bytes), pool.clone()));
+    let mounted = Mounted::start(&rt, &pool, ram, &setup).map_err(|error| error.to_string())?;
+    let (of, clock) = (mounted.clone(), rt.clone());
+    rt.spawn_detached("questions", async move {
+        loop {
+            match asked.try_recv() {
+                Ok(tell) => {
+                    let counted = of.requests().into_iter().filter(|(name, _)| !name.contains("FORGET"));
+                    let _told = tell.send(counted.map(|(_, count)| count).sum());
+                }
+                Err(std::sync::mpsc::TryRecvError::Empty) => clock.sleep(LOOK).await,
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => return,
+            }
+        }
+    });
+    let _told = tell.send(());
+    mounted.ended().await;
+    Ok(())
+}
