@@ -79,7 +79,7 @@ fn requests(lab: &Lab<'_>) -> Result<[Figure; 3], LabError> {
     let path = mount.path().join("file");
     std::fs::write(&path, [7; BYTES]).map_err(fault)?;
     let mut file = File::options().append(true).open(&path).map_err(fault)?;
-    let mut per_call = |id: &str, call: &mut dyn FnMut() -> std::io::Result<()>| -> Result<Figure, LabError> {
+    let per_call = |id: &str, call: &mut dyn FnMut() -> std::io::Result<()>| -> Result<Figure, LabError> {
         call().map_err(fault)?;
         let before = mount.requests()?;
         (0..TIMES).try_for_each(|_| call()).map_err(fault)?;
