@@ -1,5 +1,8 @@
 //! Rival programs and tools that comparisons and end-to-end tests need, and the Debian packages that bring them.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::program::is_installed;
@@ -11,6 +14,9 @@ struct Peer {
     /// What stands still without it.
     used_by: &'static str,
 }
+
+/// Where the kernel takes mounts of FUSE.
+const FUSE: &str = "/dev/fuse";
 
 const PEERS: &[Peer] = &[
     Peer { program: "nbdinfo", package: "libnbd-bin", used_by: "it: what a foreign NBD client sees of an export" },
@@ -37,6 +43,7 @@ const PEERS: &[Peer] = &[
         used_by: "lab: instructions and allocations of requests, counted",
     },
     Peer { program: "fio", package: "fio", used_by: "lab: load on a served stack and on its rivals" },
+    Peer { program: "fusermount3", package: "fuse3", used_by: "tests: mounts of ordinary users" },
     Peer { program: "mergerfs", package: "mergerfs", used_by: "lab: requests to a FUSE server" },
     Peer { program: "sqlite3", package: "sqlite3", used_by: "lab: recorded and replayed, data/behaviour" },
     Peer { program: "zstd", package: "zstd", used_by: "lab: recorded and replayed, data/behaviour" },
@@ -57,9 +64,9 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     match args {
         [] if missing.is_empty() => {
             println!("peers: all {} are installed", PEERS.len());
-            Ok(true)
+            open_fuse()
         }
-        [] => install(&missing),
+        [] => Ok(install(&missing)? && open_fuse()?),
         [flag] if flag == "--check" => {
             print_table();
             Ok(missing.is_empty())
@@ -95,6 +102,18 @@ fn install(missing: &[&Peer]) -> Result<bool, String> {
     let still: Vec<&str> = missing.iter().map(|peer| peer.program).filter(|program| !is_installed(program)).collect();
     still.iter().for_each(|program| eprintln!("peers: {program} is still missing"));
     Ok(still.is_empty())
+}
+
+/// Lets users mount, as the package's rule for udev does; a machine without udev does not run it.
+fn open_fuse() -> Result<bool, String> {
+    let device = Path::new(FUSE);
+    let mode = std::fs::metadata(device).map(|about| about.permissions().mode() & 0o777);
+    if matches!(mode, Ok(mode) if mode & 0o6 != 0o6) && is_root()? {
+        let opened = std::fs::set_permissions(device, Permissions::from_mode(0o666));
+        opened.map_err(|error| format!("{FUSE} cannot get mode 666: {error}"))?;
+        println!("peers: {FUSE} has mode 666 now, so that users may mount");
+    }
+    Ok(true)
 }
 
 fn packages_of<'a>(missing: &[&Peer]) -> Vec<&'a str> {

@@ -188,11 +188,10 @@ impl FilesExecutor {
     pub(super) async fn processes(&mut self, turn: &Turn<'_>) -> Reply {
         match &turn.step.call {
             // Paths of the trace do not depend on working directories any more; what is left is the look-up.
-            Call::Chdir { file: Object::Fd(fd) } => self.small_access(&Object::Fd(*fd)).await,
-            Call::Chdir { file: Object::Path { at, .. } } => {
-                let place = self.at(at)?;
-                let attr = place.process.stat(place.at, Follow::Links).await?.attr;
-                if words::kind(attr.kind) == FileKind::Directory { Ok(0) } else { Err(Errno::ENOTDIR.into()) }
+            Call::Chdir { file } => {
+                self.stat(file).await?;
+                let is_directory = self.seen.take().is_some_and(|(kind, _)| kind == FileKind::Directory);
+                if is_directory { Ok(0) } else { Err(Errno::ENOTDIR.into()) }
             }
             Call::Exec { file } => self.exec(file).await,
             _ => Err(Fail::Skip(Skip::NotFiles)),
