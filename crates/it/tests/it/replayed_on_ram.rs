@@ -15,7 +15,8 @@ use esker_rt::sim::{Sim, SimConfig};
 use esker_trace_calls::etrace::{self, Limits};
 use esker_trace_calls::generate::{Shape, apple_desktop};
 use esker_trace_calls::{
-    Action, Call, Fd, Outcome, PathBytes, Platform, Process, ProcessId, Status, Thread, ThreadId, Trace, Word,
+    Action, At, Call, Fd, Object, Outcome, PathBytes, Platform, Process, ProcessId, Status, Thread, ThreadId, Trace,
+    Word,
 };
 use esker_trace_order::compiled::Program;
 use esker_trace_order::model::world::ROOT_INODE;
@@ -74,9 +75,13 @@ fn random(seed: u64) -> Trace {
     let thread = world.add_process(ProcessId(0), ROOT_INODE, 0o22);
     let mut generator = Generator::new(Stream::named(seed, "model against ram"));
     let mut open = BTreeSet::new();
+    let mut returns = false;
     for number in 0..CALLS {
         let fds: Vec<Fd> = open.iter().copied().collect();
-        let mut call = generator.call(fds, |fd| world.descriptor(thread, fd));
+        let mut call = match returns {
+            true => Call::Chdir { file: Object::Path { at: At::cwd("/"), follow: true } },
+            false => generator.call(fds, |fd| world.descriptor(thread, fd)),
+        };
         let answer = world.act(thread, &call, Intent::Free);
         if let Ok(value) = answer {
             match call {
@@ -89,6 +94,8 @@ fn random(seed: u64) -> Trace {
                 _ => {}
             }
         }
+        // A replay names files from the root. So it cannot follow a program whose working directory is removed.
+        returns = !returns && answer.is_ok() && matches!(call, Call::Chdir { .. });
         if let (Call::Stat { seen, .. }, Some(inode), Ok(_)) = (&mut call, world.subject(), answer) {
             let (kind, size, links) = world.status(inode);
             *seen = Some(Box::new(Status { kind, mode: 0, size, links, device: 0, inode: 0 }));
