@@ -1,6 +1,6 @@
 //! Scripts in the folder `scripts`, named after the generic tests of xfstests whose ideas they take. They run on `Ram`,
-//! on the harness's own file system with all its crashes, and on file systems of the kernel. A line `//= TEXT` says what
-//! the call above it answers.
+//! on the harness's own file system with all its crashes, and on file systems of the kernel. A line `//= TEXT` says
+//! what the call above it answers.
 
 use std::path::PathBuf;
 
