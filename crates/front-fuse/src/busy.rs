@@ -48,7 +48,8 @@ fn mountinfo() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
-fn parsed(text: &str) -> Vec<Mount> {
+/// The mounts in a `mountinfo`.
+pub(crate) fn parsed(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parsed_line).collect()
 }
 
@@ -69,7 +70,7 @@ fn parsed_line(line: &str) -> Option<Mount> {
 }
 
 /// The kernel writes spaces and the like as three octal digits.
-pub(crate) fn unescaped(text: &str) -> String {
+fn unescaped(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or_default().to_string();
     for part in parts {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::busy::unescaped;
+use crate::busy;
 
 /// The users of the block device `device` or one of its partitions, in words; empty if there are none.
 pub fn users_of(device: &Path) -> Vec<String> {
@@ -94,12 +94,7 @@ fn loops(block: &Path) -> Vec<Loop> {
 
 /// Source and place of each mount in a `mountinfo`.
 fn mounts(text: &str) -> Vec<(String, String)> {
-    text.lines()
-        .filter_map(|line| {
-            let (head, tail) = line.split_once(" - ")?;
-            Some((tail.split(' ').nth(1)?.to_string(), unescaped(head.split(' ').nth(4)?)))
-        })
-        .collect()
+    busy::parsed(text).into_iter().map(|mount| (mount.source, mount.at.display().to_string())).collect()
 }
 
 fn first_word(line: &str) -> Option<String> {

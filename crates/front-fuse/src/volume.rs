@@ -67,14 +67,9 @@ impl Volume {
         }
         let Some(whole) = asked.align_out(u64::from(self.block())) else { return refuse(Errno::EINVAL) };
         let bio = Bio::read(whole.start(), Buf::unique(&self.pool, whole.len() as usize));
-        let pool = self.pool.clone();
         self.submit("read", bio, tag).map(move |done| {
             let mut buf = done?.buf;
             if whole != asked {
-                if buf.is_described() {
-                    // Bytes that a simulated device only described are made here, for the first time.
-                    buf = buf.into_unique(&pool);
-                }
                 buf = buf.slice((asked.start() - whole.start()) as usize, asked.len() as usize);
             }
             Ok(buf)

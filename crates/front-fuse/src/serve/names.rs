@@ -59,6 +59,14 @@ fn type_of(kind: NewKind<'_>) -> FileType {
     }
 }
 
+/// Something with a name that a request bears.
+fn named(bytes: &[u8], act: impl FnOnce(Name<'_>) -> Answer<Parts>) -> Answer<Parts> {
+    match Name::new(bytes) {
+        Ok(name) => act(name),
+        Err(errno) => refused(errno),
+    }
+}
+
 /// What the kernel learns of a name that is not there: it remembers that too.
 fn nothing() -> EntryOut {
     EntryOut { entry_valid: VALID_S, ..EntryOut::zero() }
@@ -86,18 +94,16 @@ fn node_kind(mode: u32, device: u32) -> Result<NewKind<'static>, Errno> {
 
 impl Session {
     pub(super) fn lookup(self: &Rc<Self>, request: &Request<'_>, name: &[u8]) -> Answer<Parts> {
-        let name = match Name::new(name) {
-            Ok(name) => name,
-            Err(errno) => return refused(errno),
-        };
         let (session, unique) = (self.clone(), request.unique);
-        self.fs.lookup(self.call(request), self.ino(request), name).map(move |answer| {
-            let found = match answer {
-                Ok(entry) => session.given(&entry),
-                Err(Errno::ENOENT) if session.config.cache != CacheMode::Devices => nothing(),
-                Err(errno) => return Err(errno),
-            };
-            Ok(Slice::heap(reply::with(unique, &found)).into())
+        named(name, |name| {
+            self.fs.lookup(self.call(request), self.ino(request), name).map(move |answer| {
+                let found = match answer {
+                    Ok(entry) => session.given(&entry),
+                    Err(Errno::ENOENT) if session.config.cache != CacheMode::Devices => nothing(),
+                    Err(errno) => return Err(errno),
+                };
+                Ok(Slice::heap(reply::with(unique, &found)).into())
+            })
         })
     }
 
@@ -130,14 +136,11 @@ impl Session {
     }
 
     fn make(self: &Rc<Self>, request: &Request<'_>, name: &[u8], what: NewKind<'_>, bits: u32) -> Answer<Parts> {
-        let name = match Name::new(name) {
-            Ok(name) => name,
-            Err(errno) => return refused(errno),
-        };
-        let unique = request.unique;
-        let session = self.clone();
-        self.create(request, Some(name), what, bits)
-            .map(move |made| Ok(Slice::heap(reply::with(unique, &session.given(&made?))).into()))
+        let (session, unique) = (self.clone(), request.unique);
+        named(name, |name| {
+            self.create(request, Some(name), what, bits)
+                .map(move |made| Ok(Slice::heap(reply::with(unique, &session.given(&made?))).into()))
+        })
     }
 
     fn make_open(
@@ -182,23 +185,19 @@ impl Session {
     }
 
     fn link(self: &Rc<Self>, request: &Request<'_>, node: u64, name: &[u8]) -> Answer<Parts> {
-        let name = match Name::new(name) {
-            Ok(name) => name,
-            Err(errno) => return refused(errno),
-        };
         let (session, unique) = (self.clone(), request.unique);
-        let linked = self.fs.link(self.call(request), self.numbers.ino(node), self.ino(request), name);
-        linked.map(move |entry| Ok(Slice::heap(reply::with(unique, &session.given(&entry?))).into()))
+        named(name, |name| {
+            let linked = self.fs.link(self.call(request), self.numbers.ino(node), self.ino(request), name);
+            linked.map(move |entry| Ok(Slice::heap(reply::with(unique, &session.given(&entry?))).into()))
+        })
     }
 
     fn remove(&self, request: &Request<'_>, name: &[u8], what: Remove) -> Answer<Parts> {
-        let name = match Name::new(name) {
-            Ok(name) => name,
-            Err(errno) => return refused(errno),
-        };
         let unique = request.unique;
-        let removed = self.fs.remove(self.call(request), self.ino(request), name, what);
-        removed.map(move |answer| answer.map(|()| done(unique)))
+        named(name, |name| {
+            let removed = self.fs.remove(self.call(request), self.ino(request), name, what);
+            removed.map(move |answer| answer.map(|()| done(unique)))
+        })
     }
 
     fn rename(&self, request: &Request<'_>, Renamed { from, to_dir, to, flags }: Renamed<'_>) -> Answer<Parts> {
