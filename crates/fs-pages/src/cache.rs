@@ -164,8 +164,7 @@ impl PageCache {
         let (at, len) = span;
         debug_assert!(at + len as u64 <= end, "{len} bytes at {at} of a file of {end}");
         let wanted = self.frames_of(at, len as u64);
-        let is_hit = wanted.clone().all(|nr| self.inner.state.borrow().frames.has(FrameId { ino, nr }));
-        if is_hit {
+        if self.has_all(ino, &wanted) {
             let parts = wanted.filter_map(|nr| self.take(backing, call, FrameId { ino, nr }, span, end)).collect();
             return Step::Now(Ok(Buf::chain(parts)));
         }
@@ -184,40 +183,53 @@ impl PageCache {
         end: u64,
     ) -> bool {
         let span = (at, out.len());
-        let wanted = self.frames_of(at, out.len() as u64);
-        if !wanted.clone().all(|nr| self.inner.state.borrow().frames.has(FrameId { ino, nr })) {
+        let wanted = self.frames_of(at, span.1 as u64);
+        if !self.has_all(ino, &wanted) {
             return false;
         }
-        let mut done = 0;
+        let mut rest = out;
         for nr in wanted {
-            let part = self.part_of(nr, at, span.1 as u64);
-            let mut state = self.inner.state.borrow_mut();
-            state.stats.hits += 1;
-            let Some(frame) = state.frames.hit(FrameId { ino, nr }) else { return false };
-            let bytes = frame.bytes.bytes().unwrap_or_default();
-            out[done..done + part.len()].copy_from_slice(&bytes[part.clone()]);
-            done += part.len();
-            if std::mem::take(&mut frame.is_mark) {
-                drop(state);
-                self.go_ahead(backing, call, FrameId { ino, nr }, end);
-            }
+            let copied = self.with_frame(backing, call, FrameId { ino, nr }, span, end, |bytes, part| {
+                let (to, behind) = std::mem::take(&mut rest).split_at_mut(part.len());
+                to.copy_from_slice(&bytes.bytes().expect("a frame owns its memory")[part]);
+                rest = behind;
+            });
+            debug_assert!(copied.is_some(), "all frames are there");
         }
         true
     }
 
+    fn has_all(&self, ino: Ino, wanted: &Range<u64>) -> bool {
+        let state = self.inner.state.borrow();
+        wanted.clone().all(|nr| state.frames.has(FrameId { ino, nr }))
+    }
+
     /// The wanted part of a frame, if it is there.
     fn take<B: Backing>(&self, backing: &Rc<B>, call: Call, id: FrameId, span: (u64, usize), end: u64) -> Option<Buf> {
+        self.with_frame(backing, call, id, span, end, |bytes, part| bytes.slice(part.start, part.len()))
+    }
+
+    /// Something with the wanted part of a frame that a reader uses, if it is there. A mark begins the next fetch.
+    fn with_frame<B: Backing, T>(
+        &self,
+        backing: &Rc<B>,
+        call: Call,
+        id: FrameId,
+        span: (u64, usize),
+        end: u64,
+        act: impl FnOnce(&mut Buf, Range<usize>) -> T,
+    ) -> Option<T> {
         let part = self.part_of(id.nr, span.0, span.1 as u64);
         let mut state = self.inner.state.borrow_mut();
         let frame = state.frames.hit(id)?;
-        let bytes = frame.bytes.slice(part.start, part.len());
+        let done = act(&mut frame.bytes, part);
         let is_mark = std::mem::take(&mut frame.is_mark);
         state.stats.hits += 1;
         drop(state);
         if is_mark {
             self.go_ahead(backing, call, id, end);
         }
-        Some(bytes)
+        Some(done)
     }
 
     async fn read_late<B: Backing>(
