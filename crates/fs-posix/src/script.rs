@@ -1,7 +1,7 @@
 //! Scripts: calls on paths and held files as lines of text, and what plays them.
 //!
 //! A failure of a random workload is a script, hence a text that repeats it. A line is a call; lines that are empty or
-//! begin with `//` are none:
+//! begin with `//` are none. Of these, `//= TEXT` states what the call above it answers:
 //!
 //! ```text
 //! mkdir A 0755
@@ -24,7 +24,7 @@ use esker_vfs::{FileType, Rename, XattrSet};
 
 pub use generate::{Bounded, Random};
 pub use outcome::{Facts, Outcome};
-pub use parse::ScriptError;
+pub use parse::{EXPECTED, ScriptError, ScriptFault, ScriptLine};
 pub use play::{Actor, Player, at_once, audit, bytes_of, play};
 
 use crate::attrs::SetTime;

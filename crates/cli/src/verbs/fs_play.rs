@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Digest;
-use esker_fs_posix::script::{Actor, Outcome, Player, ScriptError, ScriptOp};
+use esker_fs_posix::script::{Actor, EXPECTED, Outcome, Player, ScriptError, ScriptLine, ScriptOp};
 use esker_fs_posix::{Settings, World};
 use esker_vfs::{Cred, Stamp};
 use serde_json::{Value, json};
@@ -31,8 +31,6 @@ pub const VERB: Verb = Verb::of::<Play>(About {
     ],
 });
 
-/// What a line begins with that states an outcome.
-const EXPECTED: &str = "//=";
 /// Exit status of scripts that came out otherwise.
 const DIFFERS: u8 = 4;
 
@@ -58,15 +56,6 @@ enum PlayError {
     Unread(String, std::io::Error),
     #[error("{0}: {1}")]
     Script(String, ScriptError),
-    #[error("{0}: line {1} expects an outcome, and no call stands before it")]
-    NoCall(String, usize),
-}
-
-/// A call of a script, and what is expected of it.
-struct Line {
-    number: usize,
-    op: ScriptOp,
-    expected: Option<String>,
 }
 
 impl Run for Play {
@@ -102,7 +91,7 @@ impl Run for Play {
 /// Tells what came of a script; gives how many calls came out otherwise than expected.
 fn report(
     name: &str,
-    lines: &[Line],
+    lines: &[ScriptLine],
     told: &[String],
     json: bool,
     played: &mut Vec<Value>,
@@ -138,7 +127,7 @@ fn report(
     Ok(differing)
 }
 
-fn read(name: &str, path: &Path) -> Result<Vec<Line>, PlayError> {
+fn read(name: &str, path: &Path) -> Result<Vec<ScriptLine>, PlayError> {
     let unread = |error| PlayError::Unread(name.to_string(), error);
     let text = match name {
         "-" => std::io::read_to_string(std::io::stdin()).map_err(unread)?,
@@ -147,20 +136,8 @@ fn read(name: &str, path: &Path) -> Result<Vec<Line>, PlayError> {
     parse(name, &text)
 }
 
-fn parse(name: &str, text: &str) -> Result<Vec<Line>, PlayError> {
-    let mut lines: Vec<Line> = Vec::new();
-    for (text, number) in text.lines().map(str::trim).zip(1..) {
-        if let Some(expected) = text.strip_prefix(EXPECTED) {
-            let line = lines.last_mut().filter(|line| line.expected.is_none());
-            let line = line.ok_or_else(|| PlayError::NoCall(name.to_string(), number))?;
-            line.expected = Some(expected.trim().to_string());
-            continue;
-        }
-        let wrong = |error| PlayError::Script(name.to_string(), ScriptError { line: number, ..error });
-        let ops = ScriptOp::script(text).map_err(wrong)?;
-        lines.extend(ops.into_iter().map(|op| Line { number, op, expected: None }));
-    }
-    Ok(lines)
+fn parse(name: &str, text: &str) -> Result<Vec<ScriptLine>, PlayError> {
+    ScriptLine::read(text).map_err(|error| PlayError::Script(name.to_string(), error))
 }
 
 #[cfg(test)]

@@ -15,24 +15,74 @@ use crate::paths::Follow;
 /// Nanoseconds of the unit of times in scripts.
 pub(super) const SECOND: i64 = 1_000_000_000;
 
+/// What a line begins with that states what the call above it answers.
+pub const EXPECTED: &str = "//=";
+
 /// Why a text is no script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptError {
     /// Line, from 1 on.
     pub line: usize,
-    /// The words of the line.
-    pub text: String,
-    /// What is wrong.
-    pub why: &'static str,
+    /// What is wrong there.
+    pub fault: ScriptFault,
+}
+
+/// What is wrong with a line of a script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ScriptFault {
+    /// It is no call.
+    NoCall {
+        /// Its words.
+        text: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// It states an answer of no call, or a second one.
+    NoQuestion,
 }
 
 impl std::fmt::Display for ScriptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: \"{}\": {}", self.line, self.text, self.why)
+        let line = self.line;
+        match &self.fault {
+            ScriptFault::NoCall { text, why } => write!(f, "line {line}: \"{text}\": {why}"),
+            ScriptFault::NoQuestion => write!(f, "line {line} expects an outcome, and no call stands before it"),
+        }
     }
 }
 
 impl std::error::Error for ScriptError {}
+
+/// A call of a script, and what the script says that it answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptLine {
+    /// Line, from 1 on.
+    pub number: usize,
+    /// The call.
+    pub op: ScriptOp,
+    /// Its answer, if the line behind it states one.
+    pub expected: Option<String>,
+}
+
+impl ScriptLine {
+    /// The calls of a text with their answers.
+    ///
+    /// # Errors
+    /// The first line that is no call, or states an answer of none.
+    pub fn read(text: &str) -> Result<Vec<ScriptLine>, ScriptError> {
+        let mut lines: Vec<ScriptLine> = Vec::new();
+        for (text, number) in text.lines().map(str::trim).zip(1..) {
+            if let Some(expected) = text.strip_prefix(EXPECTED) {
+                let line = lines.last_mut().filter(|line| line.expected.is_none());
+                line.ok_or(ScriptError { line: number, fault: ScriptFault::NoQuestion })?.expected =
+                    Some(expected.trim().to_string());
+            } else if let Some(op) = call(text, number) {
+                lines.push(ScriptLine { number, op: op?, expected: None });
+            }
+        }
+        Ok(lines)
+    }
+}
 
 impl ScriptOp {
     /// The calls of a text.
@@ -40,12 +90,14 @@ impl ScriptOp {
     /// # Errors
     /// The first line that is no call.
     pub fn script(text: &str) -> Result<Vec<ScriptOp>, ScriptError> {
-        let lines = text.lines().zip(1..).map(|(text, line)| (text.trim(), line));
-        let calls = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with("//"));
-        calls
-            .map(|(text, line)| text.parse().map_err(|why| ScriptError { line, text: text.to_string(), why }))
-            .collect()
+        text.lines().map(str::trim).zip(1..).filter_map(|(text, line)| call(text, line)).collect()
     }
+}
+
+/// The call of a line, unless it is empty or a comment.
+fn call(text: &str, line: usize) -> Option<Result<ScriptOp, ScriptError>> {
+    let no_call = |why| ScriptError { line, fault: ScriptFault::NoCall { text: text.to_string(), why } };
+    (!text.is_empty() && !text.starts_with("//")).then(|| text.parse().map_err(no_call))
 }
 
 /// Words of a line that are still to be read.

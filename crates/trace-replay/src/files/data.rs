@@ -19,6 +19,13 @@ const PIECE: u64 = 1 << 20;
 const COPIED_BY_HAND: &str = "copies were made by reads and writes: the file system makes none, or two lie on two";
 const NOT_RANGES: &str = "sync_file_range wrote nothing back: file systems of ours know no ranges";
 
+/// Which way bytes go.
+#[derive(Clone, Copy)]
+enum Way {
+    Read,
+    Write,
+}
+
 /// A transfer at a place of a file, or at its descriptor's offset.
 #[derive(Clone, Copy)]
 struct Moved {
@@ -117,17 +124,41 @@ impl FilesExecutor {
 
     /// Reads up to the end, whatever is there.
     pub(super) async fn read_file(&mut self, file: &OpenFile, at: Option<u64>, len: u64) -> Result<u64, Errno> {
-        let len = len.min(TRANSFER_MAX);
+        self.transfer(file, Way::Read, at, len).await
+    }
+
+    /// Writes other bytes than the last time.
+    pub(super) async fn write_file(&mut self, file: &OpenFile, at: Option<u64>, len: u64) -> Result<u64, Errno> {
+        self.transfer(file, Way::Write, at, len).await
+    }
+
+    /// Moves bytes piece by piece, until a piece comes short.
+    async fn transfer(&mut self, file: &OpenFile, way: Way, at: Option<u64>, len: u64) -> Result<u64, Errno> {
+        let (process, fd, len) = (file.process(), file.fd(), len.min(TRANSFER_MAX));
         let mut sum = 0;
         loop {
-            let buffer = self.buffers.room_to_read(len - sum);
-            let piece = buffer.len() as u64;
-            let read = match at {
-                None => file.process().read(file.fd(), buffer).await?,
-                Some(at) => file.process().pread(file.fd(), buffer, (at + sum) as i64).await?,
+            let place = at.map(|at| (at + sum) as i64);
+            let (piece, moved) = match way {
+                Way::Read => {
+                    let buffer = self.buffers.room_to_read(len - sum);
+                    let piece = buffer.len();
+                    let read = match place {
+                        None => process.read(fd, buffer).await?,
+                        Some(at) => process.pread(fd, buffer, at).await?,
+                    };
+                    (piece, read)
+                }
+                Way::Write => {
+                    let buffer = self.buffers.bytes_to_write(len - sum);
+                    let written = match place {
+                        None => process.write(fd, buffer).await?,
+                        Some(at) => process.pwrite(fd, buffer, at).await?,
+                    };
+                    (buffer.len(), written)
+                }
             };
-            sum += read as u64;
-            if (read as u64) < piece || sum >= len {
+            sum += moved as u64;
+            if moved < piece || sum >= len {
                 return Ok(sum);
             }
         }
@@ -168,24 +199,6 @@ impl FilesExecutor {
         Ok(written)
     }
 
-    /// Writes other bytes than the last time.
-    pub(super) async fn write_file(&mut self, file: &OpenFile, at: Option<u64>, len: u64) -> Result<u64, Errno> {
-        let len = len.min(TRANSFER_MAX);
-        let mut sum = 0;
-        loop {
-            let buffer = self.buffers.bytes_to_write(len - sum);
-            let piece = buffer.len() as u64;
-            let written = match at {
-                None => file.process().write(file.fd(), buffer).await?,
-                Some(at) => file.process().pwrite(file.fd(), buffer, (at + sum) as i64).await?,
-            };
-            sum += written as u64;
-            if (written as u64) < piece || sum >= len {
-                return Ok(sum);
-            }
-        }
-    }
-
     async fn truncate(&mut self, file: &Object, len: i64) -> Reply {
         let (place, _) = self.object(file)?;
         Ok(place.process.truncate(place.at, len).await.map(|()| 0)?)
@@ -215,10 +228,7 @@ impl FilesExecutor {
     async fn send_file(&mut self, turn: &Turn<'_>, from: (Fd, Option<i64>), to: Fd, len: u64) -> Reply {
         let (source, target) = (self.inside(from.0)?, self.files.slots.get(to)?);
         let at = from.1.map(unsigned).transpose()?;
-        let len = match traced(turn) {
-            0 => len,
-            sent => len.min(sent),
-        };
+        let len = as_traced(turn, len);
         let read = self.read_file(source.file()?, at, len).await?;
         self.moved = read;
         Ok(self.put_into(&target, None, read).await? as i64)
@@ -243,14 +253,9 @@ impl FilesExecutor {
     ) -> Reply {
         let (source, target) = (self.inside(from)?, self.inside(to)?);
         let (source, target) = (source.file()?, target.file()?);
-        let wanted = match traced(turn) {
-            0 => len,
-            copied => len.min(copied),
-        };
-        let one_place =
-            std::ptr::eq(source.process().world().files().as_ref(), target.process().world().files().as_ref());
+        let wanted = as_traced(turn, len);
         let mut copied = 0;
-        if one_place {
+        if source.is_on(target.process()) {
             loop {
                 let place = |at: Option<i64>| at.map(|at| at + copied as i64);
                 let (from, to) =
@@ -301,10 +306,7 @@ impl FilesExecutor {
     ) -> Reply {
         let (source, target) = (self.inside(from)?, self.inside(to)?);
         let (from_at, to_at) = (from_at.map(unsigned).transpose()?, to_at.map(unsigned).transpose()?);
-        let wanted = match traced(turn) {
-            0 => len,
-            moved => len.min(moved),
-        };
+        let wanted = as_traced(turn, len);
         let read = match &source.what {
             What::Pipe(end) => end.read(wanted, traced(turn)).await?,
             What::File(file) if matches!(target.what, What::Pipe(_)) => self.read_file(file, from_at, wanted).await?,
@@ -342,6 +344,14 @@ fn came_again(turn: &Turn<'_>) -> Result<(), Fail> {
 /// The count that the call told in the trace; 0 if it failed.
 fn traced(turn: &Turn<'_>) -> u64 {
     turn.step.outcome.value().map_or(0, |value| value.max(0) as u64)
+}
+
+/// As much of a transfer as the trace moved; all of it if the call failed there.
+fn as_traced(turn: &Turn<'_>, len: u64) -> u64 {
+    match traced(turn) {
+        0 => len,
+        moved => len.min(moved),
+    }
 }
 
 /// The place of a positioned transfer; -1 is the descriptor's offset.

@@ -85,9 +85,11 @@ impl FilesExecutor {
                 Ok(end.make_room(arg.max(0) as u64, self.files.pipes.early as u64) as i64)
             }
             (FcntlCmd::GetSeals | FcntlCmd::AddSeals, What::File(file)) => {
-                let memory = self.files.shared.memory.world().files();
-                let is_memory = std::ptr::eq(file.process().world().files().as_ref(), memory.as_ref());
-                if is_memory { Ok(0) } else { Err(Errno::EINVAL.into()) }
+                if file.is_on(&self.files.shared.memory) {
+                    Ok(0)
+                } else {
+                    Err(Errno::EINVAL.into())
+                }
             }
             _ => Err(Fail::Skip(Skip::Outside)),
         }

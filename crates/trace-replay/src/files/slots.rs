@@ -81,6 +81,11 @@ impl OpenFile {
         Ok(OpenFile::new(&self.rt, &self.process, fd))
     }
 
+    /// Whether it lies on the file system of a process.
+    pub(super) fn is_on(&self, process: &Process) -> bool {
+        std::ptr::eq(self.process.world().files().as_ref(), process.world().files().as_ref())
+    }
+
     /// Closes it, and tells errors.
     ///
     /// # Errors

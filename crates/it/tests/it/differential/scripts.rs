@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use esker_fs_posix::script::{ScriptOp, at_once, play};
+use esker_fs_posix::script::{ScriptLine, ScriptOp, at_once, play};
 use esker_it::kernel::{Bed, System};
 use esker_testkit::files::{Reach, Stage, WholeConfig, WholeSubject};
 
@@ -15,9 +15,13 @@ const SCRIPTS_MIN: usize = 80;
 
 struct Named {
     name: String,
-    ops: Vec<ScriptOp>,
-    /// Numbers of calls, and what they answer.
-    answers: Vec<(usize, String)>,
+    lines: Vec<ScriptLine>,
+}
+
+impl Named {
+    fn ops(&self) -> Vec<ScriptOp> {
+        self.lines.iter().map(|line| line.op.clone()).collect()
+    }
 }
 
 fn read() -> Vec<Named> {
@@ -33,28 +37,20 @@ fn parse(path: &std::path::Path) -> Named {
     let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
     let text = std::fs::read_to_string(path).expect("a script");
     assert!(text.starts_with("// generic/"), "{name} says where it comes from and what it checks");
-    let mut named = Named { name, ops: Vec::new(), answers: Vec::new() };
-    for line in text.lines() {
-        if let Some(answer) = line.strip_prefix("//= ") {
-            named.answers.push((named.ops.len() - 1, answer.to_string()));
-        } else {
-            named.ops.extend(ScriptOp::script(line).unwrap_or_else(|error| panic!("{}: {error}", named.name)));
-        }
-    }
-    named
+    let lines = ScriptLine::read(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+    Named { name, lines }
 }
 
 #[test]
 fn scripts_of_xfstests_come_out_on_ram_as_they_say() {
     let mut wrong = Vec::new();
-    for Named { name, ops, answers } in read() {
-        let lines = at_once(play(&ops, &mut actor()));
-        let differs = answers.iter().filter(|(number, answer)| lines[*number] != *answer);
-        wrong.extend(
-            differs.map(|(number, answer)| {
-                format!("{name}: \"{}\" answers {}, not {answer}", ops[*number], lines[*number])
-            }),
-        );
+    for script in read() {
+        let answers = at_once(play(&script.ops(), &mut actor()));
+        for (ScriptLine { op, expected, .. }, answer) in script.lines.iter().zip(&answers) {
+            if let Some(expected) = expected.as_ref().filter(|expected| *expected != answer) {
+                wrong.push(format!("{}: \"{op}\" answers {answer}, not {expected}", script.name));
+            }
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -66,8 +62,8 @@ fn scripts_of_xfstests_survive_every_crash_on_the_harness_s_file_system() {
     let stage = Stage::new(subject, &[]).unwrap_or_else(|breach| panic!("{breach}"));
     let reach = Reach { states_max: 4, used_every: 40, seed: 3 };
     let mut searched = esker_testkit::files::Searched::default();
-    for Named { name, ops, .. } in read() {
-        let found = stage.search(&ops, reach).unwrap_or_else(|breach| panic!("{name}: {breach}"));
+    for script in read() {
+        let found = stage.search(&script.ops(), reach).unwrap_or_else(|breach| panic!("{}: {breach}", script.name));
         searched.add(found);
     }
     println!("{searched:?}");
@@ -103,7 +99,8 @@ fn child() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let bed = Bed::new(system, folder.path());
     let (mut wrong, mut played) = (Vec::new(), 0);
-    for Named { name, ops, .. } in scripts {
+    for script in scripts {
+        let (name, ops) = (&script.name, script.ops());
         if !ops.iter().all(|op| rules::is_played(system, op)) {
             continue;
         }
