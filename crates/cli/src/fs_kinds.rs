@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use esker_base::units::parse_size;
-use esker_block::{Class, Step, Tag};
+use esker_base::units::{GIB, parse_size};
+use esker_block::Step;
+use esker_lab_kit::machine::told_bytes;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_vfs::{Call, FileSystem, Hint, Ram, RamConfig, SetAttr, Stamp};
+use esker_vfs::{Call, FileSystem, Ram, RamConfig, SetAttr, Stamp};
 
 use crate::failure::Failure;
 
@@ -14,7 +15,7 @@ use crate::failure::Failure;
 pub struct FsKind {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// One line for people.
     pub summary: &'static str,
     /// Whether it lies on a device.
     pub needs_device: bool,
@@ -73,13 +74,11 @@ impl FsKind {
 
 /// Bytes of a file system in memory, unless it is told another number: half of the machine's, as tmpfs takes it.
 fn half_of_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    total.unwrap_or(BYTES_UNKNOWN_KIB) * 1024 / 2
+    told_bytes("/proc/meminfo", "MemTotal").unwrap_or(BYTES_UNKNOWN) / 2
 }
 
-/// Memory of a machine that does not tell it, in KiB.
-const BYTES_UNKNOWN_KIB: u64 = 2 << 20;
+/// Memory of a machine that does not tell it.
+const BYTES_UNKNOWN: u64 = 2 * GIB;
 
 fn open_ram(opening: &Opening<'_>) -> Result<Rc<dyn FileSystem>, Failure> {
     let value = |word: &str| opening.options.iter().rfind(|(known, _)| known == word).map(|(_, value)| &**value);
@@ -97,7 +96,7 @@ fn open_ram(opening: &Opening<'_>) -> Result<Rc<dyn FileSystem>, Failure> {
     let (uid, gid) = (number("uid", 10, opening.owner.0)?, number("gid", 10, opening.owner.1)?);
     let mode = number("mode", 8, 0o755)?;
     let ram = Ram::new(RamConfig::sized(bytes), opening.pool.clone());
-    let call = Call { now: Stamp(opening.rt.wall()), tag: Tag::of(Class::Foreground), hint: Hint::default() };
+    let call = Call::at(Stamp(opening.rt.wall()));
     let now = Some(call.now);
     let root = SetAttr {
         mode: Some(mode as u16 & 0o7777),

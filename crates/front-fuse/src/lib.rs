@@ -8,10 +8,10 @@
 //! own, because its header is read into another piece of memory by the same call.
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
-//! (requests to a file system), `exports` (devices as a file system) with `volume` (requests as block requests),
-//! `isolated` (calls that this process may have to answer itself), `mounting` (the calls that mount), [`mounted`] and
-//! [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server), [`registry`] (what is
-//! attached on this machine, alive or dead), `users` (the users of a device), [`harden`] (of a process that holds
+//! (requests to a file system). Then `exports` (devices as a file system) with `volume` (requests as block requests),
+//! and `isolated` (calls that this process may have to answer itself). Then `mounting` (the calls that mount),
+//! [`mounted`] and [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
+//! [`registry`] (attachments of this machine), `users` (the users of a device), [`harden`] (of a process that holds
 //! devices).
 
 #![forbid(unsafe_code)]

@@ -2,8 +2,8 @@
 //!
 //! An answer that is there at once is written where its request was read. Only what waits becomes a task.
 //!
-//! Node numbers are inode numbers; 1 stands for the root. The session counts the pins that it gives out to the kernel,
-//! so that a kernel cannot give back more than it has, and none is left when the mount is gone.
+//! Node numbers are inode numbers; 1 stands for the root. The session counts the pins that it gives out to the kernel.
+//! So a kernel cannot give back more than it has, and no pin outlives the mount.
 
 mod attributes;
 mod bytes;

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 use crate::experiment::LabError;
 
+/// Where the kernel keeps files in memory on every Linux.
+pub const TMPFS: &str = "/dev/shm";
+
 /// A new folder in `parent`, removed when dropped.
 ///
 /// # Errors

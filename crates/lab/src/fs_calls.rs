@@ -22,12 +22,11 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::data_path::profile::Profile;
 use crate::mounted::MountedRam;
+use esker_lab_kit::scratch::TMPFS;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
 /// What makes this program count its own hits: the word, and a number of calls.
 pub(crate) const WORD: &str = "--fs-calls-hits";
-/// Where the kernel keeps files in memory on every Linux.
-const TMPFS: &str = "/dev/shm";
 /// Number of a tmpfs in `statfs`.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// Files of the tree.

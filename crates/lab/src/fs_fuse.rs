@@ -17,10 +17,9 @@ use esker_rt::mem::Pool;
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, StatxFlags};
 
 use crate::mounted::MountedRam;
+use esker_lab_kit::scratch::TMPFS;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
-/// Where the kernel keeps files in memory on every Linux.
-const TMPFS: &str = "/dev/shm";
 const FILES: usize = 64;
 const PAGE: usize = 4096;
 /// Bytes of the file that is read from front to back.

@@ -1,5 +1,5 @@
-//! `fs-harness`: whether the harness of file systems finds every flaw that is planted, what it finds in sound ones, and
-//! how many states that a crash can leave it judges in a second.
+//! `fs-harness`: whether the harness of file systems finds every planted flaw, and what it finds in sound ones. The
+//! rate of crash states that it judges stands beside.
 //!
 //! The harness is a tool of tests, which no part of the product links. So a program of its own measures.
 

@@ -12,8 +12,6 @@ use esker_lab_kit::{Figure, Lab, LabError, peer, scratch, serving::Serving, timi
 
 /// Bytes of each export; all of them are written before anything is measured.
 const SIZE: u64 = 64 * MIB;
-/// Where a raw file costs no device time.
-const TMPFS: &str = "/dev/shm";
 
 /// Settings of a rival that are tried; the best one under each load is what counts. Those of nbdkit that do not begin
 /// with a dash are its plugin's. `--no-sr` is not among them: it takes abilities away (holes, block status) that we
@@ -43,7 +41,7 @@ const OPPONENTS: [Opponent; 2] =
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
-    let shm = scratch::folder(Path::new(TMPFS))?;
+    let shm = scratch::folder(Path::new(scratch::TMPFS))?;
     let raw = shm.path().join("raw");
     let fault = LabError::scratch(&raw);
     std::fs::File::create_new(&raw).and_then(|file| file.set_len(SIZE)).map_err(fault)?;

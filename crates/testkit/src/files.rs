@@ -6,9 +6,9 @@
 //! synced and opened again.
 //!
 //! Reading order: [`subject`] (what is judged), [`breach`] (a broken promise in words), [`stage`] (both sides and the
-//! recording device), [`search`] (crashes), [`faults`] (requests that fail, changed bits, full devices), [`space`]
-//! (filling and emptying, listings under change), [`weak`] (what file systems of kernels promise), [`suite`] (all of
-//! it), [`whole`] (a file system to try the harness on, with its flaws).
+//! recording device), [`search`] (crashes). Then [`faults`] (requests that fail, changed bits, full devices), [`space`]
+//! (filling and emptying, listings under change), [`weak`] (what file systems of kernels promise). Last [`suite`] (all
+//! of it), and [`whole`] (a file system to try the harness on, with its flaws).
 
 pub mod breach;
 pub mod faults;

@@ -9,8 +9,8 @@
 //! differ. Pipes carry numbers of bytes, no bytes. Devices are told by their numbers. Memory files and shared memory
 //! lie on a file system in memory of their own.
 //!
-//! Reading order: this file, [`costs`], `slots`, `pipes`, `words` (the trace's words as those of our calls), then one
-//! file for each family of calls, `tree` (the initial tree, and what became of it), [`simulate`] (whole runs).
+//! Reading order: this file, [`costs`], `slots`, `pipes`, `words` (the trace's words as those of our calls). Then one
+//! file for each family of calls, `tree` (the initial tree and the last one), [`simulate`] (whole runs).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

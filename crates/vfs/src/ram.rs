@@ -26,8 +26,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use esker_base::{ByteRange, Errno, Nanos};
-use esker_block::bio::Class;
-use esker_block::{Buf, Stat, Step, Tag};
+use esker_block::{Buf, Stat, Step};
 use esker_rt::mem::Pool;
 
 use crate::about::{Abilities, About, Promise, Space};
@@ -36,7 +35,7 @@ use crate::change::{Allocate, At, Copying, Last, Remove, Rename, Seek, Sync, Wri
 use crate::digest::tree_digest;
 use crate::listing::Listing;
 use crate::system::{Answer, FileSystem};
-use crate::word::{Call, Cookie, Cred, Hint, Ino, Name, Stamp};
+use crate::word::{Call, Cookie, Cred, Ino, Name, Stamp};
 
 use state::{ROOT, State};
 
@@ -96,7 +95,7 @@ impl Ram {
     pub fn digest(&self) -> Result<u64, Errno> {
         let fork = self.fork();
         fork.state.borrow_mut().is_still = true;
-        let call = Call { now: Stamp(0), tag: Tag::of(Class::Foreground), hint: Hint::default() };
+        let call = Call::at(Stamp(0));
         match pin!(tree_digest(&fork, call)).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(digest) => digest,
             Poll::Pending => unreachable!("each call is answered at once"),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use esker_base::{Errno, Nanos};
-use esker_block::Tag;
+use esker_block::{Class, Tag};
 
 /// Number of an inode. Never 0. Equal after every restart: `st_ino` of programs and node number of FUSE, where 1 stands
 /// for the root.
@@ -133,6 +133,13 @@ pub struct Call {
     pub tag: Tag,
     /// What is known of the bytes.
     pub hint: Hint,
+}
+
+impl Call {
+    /// A client's call without labels and hints.
+    pub fn at(now: Stamp) -> Call {
+        Call { now, tag: Tag::of(Class::Foreground), hint: Hint::default() }
+    }
 }
 
 /// The rights of a caller: what [`FileSystem::walk_now`](crate::FileSystem::walk_now) checks on its way.

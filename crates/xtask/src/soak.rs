@@ -106,7 +106,7 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak files [--seed N]`: 10^6 random calls on each of ext4, XFS, btrfs and tmpfs, and the same on `Ram`.
 ///
 /// `cargo xtask soak fs-crash [--seed N]`: every script of two steps and many of three on the harness's own file
-/// system, with up to 64 states of each crash point, faults, changed bits, and 1,000 cycles of filling and emptying.
+/// system. Up to 64 states of each crash point are tried, then faults, changed bits, and 1,000 cycles of filling.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

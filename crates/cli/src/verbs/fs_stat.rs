@@ -1,7 +1,6 @@
 //! `esker fs stat`: what a file system is, can and promises, and its room.
 
-use esker_block::{Class, Tag};
-use esker_vfs::{Abilities, About as FsAbout, Call, Hint, Promise, Space, Stamp};
+use esker_vfs::{Abilities, About as FsAbout, Call, Promise, Space, Stamp};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -43,8 +42,7 @@ impl Run for StatArgs {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let kind = fs_kinds::find(&self.on)?;
         let simulation = plain(kind, 1)?;
-        let now = Stamp(simulation.sim.rt().wall());
-        let call = Call { now, tag: Tag::of(Class::Foreground), hint: Hint::default() };
+        let call = Call::at(Stamp(simulation.sim.rt().wall()));
         let files = simulation.files.clone();
         let space = simulation.sim.try_block_on(async move { files.space(call).await })?;
         let space = space.map_err(|errno| NoRoom { kind: kind.name, errno })?;

@@ -39,7 +39,7 @@ impl Noticer {
         let (dropped, heard) = cross::oneshot();
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = line.get_or_insert_with(|| start(&self.fd)).send((self.message(change), dropped));
-        // A thread that could not start, or ended, drops what it is sent: nothing is waited for then.
+        // If the thread could not start, or has ended, the notice is dropped, and the wait below ends.
         drop(sent);
         Step::later(async move {
             heard.await;

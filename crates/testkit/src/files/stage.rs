@@ -9,7 +9,7 @@ use esker_dev::{Defer, Media, MemoryDevice};
 use esker_fs_posix::script::{Durable, Outcome, Player, ScriptOp};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
-use esker_vfs::{Call, FileSystem, Hint, Promise, Ram, Stamp, tree_digest};
+use esker_vfs::{Call, FileSystem, Promise, Ram, Stamp, tree_digest};
 
 use super::breach::{Breach, actor, differences, told, tree};
 use super::subject::Subject;
@@ -71,8 +71,7 @@ pub type Shown = Result<u64, String>;
 
 /// A call that the harness makes by itself.
 pub(super) fn own_call() -> Call {
-    let tag = esker_block::Tag::of(esker_block::Class::Foreground);
-    Call { now: Stamp(2_000_000_000_000_000_000), tag, hint: Hint::default() }
+    Call::at(Stamp(2_000_000_000_000_000_000))
 }
 
 /// Does something in a world of its own.

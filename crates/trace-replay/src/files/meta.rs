@@ -200,7 +200,7 @@ impl FilesExecutor {
 
     /// Reads what the kernel reads first. What the program maps and reads later is in the trace.
     async fn exec(&mut self, file: &Object) -> Reply {
-        /// What the kernel reads of a program to find out what it is.
+        /// Bytes of a program by which the kernel knows its format.
         const HEAD: u64 = 256;
         match file {
             Object::Fd(fd) => {

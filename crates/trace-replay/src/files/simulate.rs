@@ -12,7 +12,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{Halt, Sim};
 use esker_rt::sync::Notify;
 use esker_trace_order::rules::{Order, Wait};
-use esker_vfs::{Call, Cred, FileSystem, Hint, Ram, RamConfig, Stamp, tree_digest};
+use esker_vfs::{Call, Cred, FileSystem, Ram, RamConfig, Stamp, tree_digest};
 
 use super::costs::CallCosts;
 use super::pipes::Fifos;
@@ -103,7 +103,7 @@ pub fn simulate(
         let tree = differences(sim, &shared, script, finished, scripts.len())?;
         reports.push(report_of(name, finished, &done, tree, options));
     }
-    let now = call(sim.rt().wall());
+    let now = Call::at(Stamp(sim.rt().wall()));
     let digest = sim.try_block_on(async move { tree_digest(&*files, now).await })?.map_err(SimulateError::Unseen)?;
     for report in &mut reports {
         report.simulated = Some(Simulated {
@@ -115,11 +115,6 @@ pub fn simulate(
         });
     }
     Ok(reports)
-}
-
-fn call(wall: i64) -> Call {
-    let tag = esker_block::Tag::of(esker_block::Class::Foreground);
-    Call { now: Stamp(wall), tag, hint: Hint::default() }
 }
 
 /// The one process of all traces, and what stands in for the rest of a machine.

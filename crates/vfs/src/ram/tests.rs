@@ -43,7 +43,7 @@ impl Desk {
 
     pub(super) fn call(&mut self) -> Call {
         self.now += 1;
-        Call { now: Stamp(self.now), tag: Tag::of(Class::Foreground), hint: Hint::default() }
+        Call::at(Stamp(self.now))
     }
 
     /// The time of the last call.
