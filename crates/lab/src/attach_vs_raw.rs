@@ -1,5 +1,6 @@
-//! `attach-vs-raw`: an attached stack of one `file` device against a loop device on that very file, both with direct
-//! I/O below. Random 4 KiB reads and writes, half of each, at depth 1 and 32.
+//! `attach-vs-raw`: an attached stack of one `file` device against a loop device on an equal file beside it, both with
+//! direct I/O below. Random 4 KiB reads and writes, half of each, at depth 1 and 32. A `file` device refuses the file of
+//! a loop device, so one file cannot serve both.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,16 +19,16 @@ const BLOCK: u32 = 512;
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let dir = lab.folder()?;
-    let file = dir.path().join("data");
-    scratch::random_file(&file, SIZE, lab.seed)?;
-    let raw = Raw::over(&file)?;
+    let [file, below_raw] = ["data", "raw"].map(|name| dir.path().join(name));
+    [&file, &below_raw].into_iter().try_for_each(|path| scratch::random_file(path, SIZE, lab.seed))?;
+    let raw = Raw::over(&below_raw)?;
     let mount = dir.path().join("files");
     std::fs::create_dir(&mount).map_err(LabError::scratch(&mount))?;
     let text = format!("[device.vol]\nkind = \"file\"\npath = '{}'\n", file.display());
     let (_ours, device) = attach(&text, Setup { mount, partitions: false }, lab.seed)?;
     let span = Duration::from_secs(lab.scale(2, 8));
     let compare = |(id, depth)| {
-        let name = format!("loop device with direct I/O on the file, depth {depth}, requests per second");
+        let name = format!("loop device with direct I/O on a file, depth {depth}, requests per second");
         let rate = |device: &Path| peer::fio_random((device, SIZE), "randrw", depth, span, lab.seed);
         timing::ratio(id, name, PAIRS, || rate(&device), || rate(&raw.0), lab)
     };
