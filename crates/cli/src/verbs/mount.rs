@@ -105,6 +105,10 @@ impl Run for MountArgs {
             (true, None) => return Err(Failure::Usage(format!("{} lies on a device: add --on STACK", kind.name))),
             _ => {}
         }
+        if self.background && self.on.as_deref() == Some("-") {
+            let text = "a stack from standard input cannot go to the background; write a file";
+            return Err(Failure::Usage(text.to_string()));
+        }
         let at = mount_point(&self.dir)?;
         if self.background && !self.behind {
             return behind::start(terminal);

@@ -28,11 +28,10 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
     summary: "Serve a stack over NBD",
     details: "Opens the devices, listens at the address of each export, prints one line for each, and serves until a \
               signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
-              A second signal ends it at once. Mounts of the text (`[[mount]]`) are there as long as the server: a stop takes \
-              them out of the tree first, and serves what is in use of them until its last user leaves. If an export or a \
-              mount cannot be used, because a layer cannot use its medium, say, nothing is \
-              served: exit status 1, with the reason. Models of devices are paced in \
-              real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
+              A second signal ends it at once. The server also holds the mounts of the text (`[[mount]]`). A stop first takes \
+              them out of the tree, and serves what is in use until its last user leaves. If an export or a mount cannot be \
+              used, because a layer cannot use its medium, nothing is served: exit status 1, with the reason. Models of \
+              devices are paced in real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump.",
     examples: &[
         Example { line: "esker serve stack.toml", does: "serves what the file says" },

@@ -154,15 +154,58 @@ fn a_file_system_over_a_device_is_mounted_written_stopped_and_read_again() {
         let stream = Stream::connect(&rt, &server.control).unwrap();
         let insert = Command::Insert { device: "st = stats".into(), above: "e".into(), patience_ms: 1000 };
         say(&stream, insert.line().as_bytes()).await.unwrap();
+        drop(stream);
         assert_eq!(server.status(&rt).await.mounts[0].device.as_deref(), Some("st"));
         server.stop().await.unwrap();
         assert!(at.kind().is_none());
+        // Its tasks end, and let the file go.
+        rt.sleep(Nanos::millis(10)).await;
 
         let server = run(&rt, serve(&rt, &dir, &text).await);
         let file = at.file();
         let read = apart(&rt, move || fs::read(file).unwrap()).await;
         assert!(read.len() == 100_000 && read.iter().all(|byte| *byte == 7));
         server.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_freeze_has_what_reached_a_file_system() {
+    if !can_run() {
+        return;
+    }
+    in_world(|rt, dir| async move {
+        let at = directory(&dir, "mnt");
+        make(&rt, &dir, &format!("{DISK}; export v = e")).await;
+        let text = format!("{DISK}; st = stats on e; mount files = whole at=DIR/mnt on st");
+        let server = run(&rt, serve(&rt, &dir, &text).await);
+        let file = at.file();
+        apart(&rt, move || fs::write(file, "bytes").unwrap()).await;
+        let writes = async || server.status(&rt).await.parts[2].stats["writes"];
+        assert_eq!(writes().await, 0.0, "it holds its change back");
+        let stream = Stream::connect(&rt, &server.control).unwrap();
+        say(&stream, freeze(60_000).line().as_bytes()).await.unwrap();
+        assert!(writes().await > 0.0);
+        say(&stream, Command::Thaw { freeze: None }.line().as_bytes()).await.unwrap();
+        server.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_system_that_cannot_be_closed_fails_the_stop_and_is_named() {
+    if !can_run() {
+        return;
+    }
+    in_world(|rt, dir| async move {
+        let at = directory(&dir, "mnt");
+        make(&rt, &dir, &format!("{DISK}; export v = e")).await;
+        let text = format!("{DISK}; bad = error ops=write every=1 on e; mount files = whole at=DIR/mnt on bad");
+        let server = run(&rt, serve(&rt, &dir, &text).await);
+        let file = at.file();
+        apart(&rt, move || fs::write(file, "bytes").unwrap()).await;
+        let told = server.stop().await.unwrap_err().to_string();
+        assert!(told.starts_with("stopped, but the file system of mount \"files\" could not be closed: EIO"), "{told}");
+        assert!(at.kind().is_none());
     });
 }
 
