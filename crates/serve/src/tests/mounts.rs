@@ -181,11 +181,11 @@ fn a_freeze_has_what_reached_a_file_system() {
         let server = run(&rt, serve(&rt, &dir, &text).await);
         let file = at.file();
         apart(&rt, move || fs::write(file, "bytes").unwrap()).await;
-        let writes = async || server.status(&rt).await.parts[2].stats["writes"];
-        assert_eq!(writes().await, 0.0, "it holds its change back");
+        let writes = async || server.status(&rt).await.parts[2].stats.get("writes").copied();
+        assert_eq!(writes().await, None, "it holds its change back");
         let stream = Stream::connect(&rt, &server.control).unwrap();
         say(&stream, freeze(60_000).line().as_bytes()).await.unwrap();
-        assert!(writes().await > 0.0);
+        assert!(writes().await > Some(0.0));
         say(&stream, Command::Thaw { freeze: None }.line().as_bytes()).await.unwrap();
         server.stop().await.unwrap();
     });
