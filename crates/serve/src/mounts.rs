@@ -83,7 +83,12 @@ fn told(error: &MountedFsError) -> String {
     match error {
         MountedFsError::Kind(FsKindError::NoDevice(_)) => format!("{error}; add its device"),
         MountedFsError::Kind(FsKindError::NeedsNoDevice { .. }) => format!("{error}; leave its device out"),
-        _ => error.to_string(),
+        MountedFsError::Kind(_)
+        | MountedFsError::Options(_)
+        | MountedFsError::Place(_)
+        | MountedFsError::Mount(_)
+        | MountedFsError::Nested { .. }
+        | MountedFsError::Below(_) => error.to_string(),
     }
 }
 

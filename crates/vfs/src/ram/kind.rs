@@ -47,6 +47,8 @@ fn opened(opening: &Opening<'_>) -> Result<Ram, FsKindError> {
     };
     match ram.set_attr(call, ram.root(), root) {
         Step::Now(Ok(_)) => Ok(ram),
-        _ => unreachable!("a file system in memory has a root, and answers at once"),
+        Step::Now(Err(_)) | Step::After(..) | Step::Ticket(_) | Step::Later(_) => {
+            unreachable!("a file system in memory has a root, and answers at once")
+        }
     }
 }
