@@ -75,7 +75,7 @@ fn copies(kind: &'static Kind) -> Result<usize, UnfitLayer> {
         None => {}
     }
     let stands = |copies: &usize| {
-        let spec = Spec { devices: devices(kind, *copies), exports: Vec::new() };
+        let spec = Spec { devices: devices(kind, *copies), ..Spec::default() };
         let is_sound = spec.check(esker_kinds::ALL).is_ok();
         is_sound && Bench::new(spec.devices, 1).is_ok()
     };

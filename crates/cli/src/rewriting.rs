@@ -98,7 +98,7 @@ pub fn rewritten(loaded: &Loaded, order: &[ExtId]) -> Result<Rewritten, Failure>
     Ok(Rewritten { text, warnings })
 }
 
-/// What leads elsewhere in `new`, which has the devices and exports of `old`.
+/// What leads elsewhere in `new`, which has the devices, exports and mounts of `old`.
 fn links(old: &Spec, new: &Spec) -> Vec<Link> {
     let mut links = Vec::new();
     for (before, after) in old.devices.iter().zip(&new.devices) {
@@ -108,6 +108,9 @@ fn links(old: &Spec, new: &Spec) -> Vec<Link> {
     let exports = old.exports.iter().zip(&new.exports).enumerate();
     let changed = exports.filter(|(_, (before, after))| before.device != after.device);
     links.extend(changed.map(|(at, (_, after))| Link::Export { at, to: after.device.clone() }));
+    let mounts = old.mounts.iter().zip(&new.mounts).enumerate();
+    let changed = mounts.filter(|(_, (before, after))| before.device != after.device);
+    links.extend(changed.filter_map(|(at, (_, after))| Some(Link::Mount { at, to: after.device.clone()? })));
     links
 }
 

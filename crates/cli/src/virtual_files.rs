@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use esker_base::units::{GIB, parse_size, size_human};
-use esker_block::Device;
+use esker_block::{Device, Step};
 use esker_predict::Calibration;
 use esker_predict::calibration::FILE;
 use esker_rt::mem::Pool;
 use esker_rt::sim::{Sim, SimConfig};
 use esker_stack::Stack;
 use esker_trace_replay::files::CallCosts;
-use esker_vfs::FileSystem;
+use esker_vfs::{FileSystem, FsKind, Opening, Stamp};
 
 use crate::failure::Failure;
-use crate::fs_kinds::{self, FsKind, Opening};
+use crate::fs_kinds;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 
@@ -140,8 +140,14 @@ impl VirtualFiles {
 /// # Errors
 /// What the kind refuses.
 pub fn opened(kind: &FsKind, sim: &Sim, pool: &Pool, bytes: u64) -> Result<Rc<dyn FileSystem>, Failure> {
-    let options = [("size".to_string(), bytes.to_string())];
-    kind.open(&Opening { rt: &sim.rt(), pool, options: &options, owner: (0, 0) })
+    let rt = sim.rt();
+    let now = Stamp(rt.wall());
+    let opening = Opening { rt: &rt, pool, options: &[], owner: (0, 0), now, memory: bytes, device: None };
+    let opened = match kind.open(&opening) {
+        Step::Now(opened) => opened,
+        later => sim.try_block_on(async move { later.await })?,
+    };
+    opened.map_err(fs_kinds::refused)
 }
 
 /// A new file system of that kind, of a size that is the same on every machine, in a world of its own.

@@ -9,8 +9,8 @@
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
 //! (requests to a file system). Then `exports` (devices as a file system) with `volume` (requests as block requests),
-//! and `isolated` (calls that this process may have to answer itself). Then `mounting` (the calls that mount),
-//! [`mounted`] and [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
+//! and `isolated` (calls that this process may have to answer itself). Then `options` (words of `-o`), `mount_point`
+//! (directories), `mounting` (the calls that mount), [`mounted`] and [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
 //! [`registry`] (attachments of this machine), `users` (the users of a device), [`harden`] (of a process that holds
 //! devices).
 
@@ -22,8 +22,10 @@ pub mod busy;
 mod exports;
 pub mod harden;
 mod isolated;
+mod mount_point;
 pub mod mounted;
 mod mounting;
+mod options;
 pub mod proto;
 pub mod registry;
 pub mod serve;
@@ -35,8 +37,10 @@ pub use alive::{Alive, Watch};
 pub use attached::{AttachError, Attached, Disk, Export, Setup};
 pub use busy::{Mount, mount_at, users_of_tree};
 pub use isolated::IsolatedCallError;
+pub use mount_point::{MountPointError, mount_point};
 pub use mounted::{MountSetup, Mounted};
-pub use mounting::{MountError, MountOptions, unmount};
+pub use mounting::{MountError, MountOptions, owner, unmount};
+pub use options::MountOptionError;
 pub use registry::{Registry, RegistryError};
 pub use serve::CacheMode;
 pub use users::users_of;

@@ -13,7 +13,8 @@ use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{Level, Rt};
 use esker_vfs::FileSystem;
 
-use crate::busy;
+use crate::alive::Alive;
+use crate::busy::{self, Mount};
 use crate::isolated;
 use crate::mounting::{self, MountError, MountOptions};
 use crate::proto::abi::opcode;
@@ -84,6 +85,8 @@ pub struct MountSetup {
 pub struct Mounted {
     rt: Rt,
     at: PathBuf,
+    /// What the kernel calls it, as far as its list of mounts could be read.
+    mount: Option<Mount>,
     serving: Rc<Serving>,
 }
 
@@ -98,7 +101,18 @@ impl Mounted {
         let fd = mounting::mount(&setup.at, transfer_max, &setup.options)?;
         let config = ServeConfig { cache: setup.cache, transfer_max, issuer: setup.issuer };
         let serving = Serving::start(rt, pool, fd, fs, config)?;
-        Ok(Rc::new(Mounted { rt: rt.clone(), at: setup.at.clone(), serving }))
+        let mount = busy::mount_at(&setup.at);
+        Ok(Rc::new(Mounted { rt: rt.clone(), at: setup.at.clone(), mount, serving }))
+    }
+
+    /// Says that its server lives, until that is dropped: `esker umount` waits for it. None, with a line in the log,
+    /// where that cannot be said.
+    pub fn say_alive(&self) -> Option<Alive> {
+        let said = Alive::say(self.mount.as_ref()?);
+        if let Err(error) = &said {
+            self.rt.log(Level::Warn, format_args!("`esker umount` cannot wait for this process: {error}"));
+        }
+        said.ok()
     }
 
     /// Requests of the kernel so far, by the names of their operations.
@@ -112,10 +126,18 @@ impl Mounted {
         self.serving.ended().await;
     }
 
+    /// Whether it is in the tree: after a lazy unmount another file system may be mounted there.
+    fn is_in_tree(&self) -> bool {
+        let Some(own) = &self.mount else { return true };
+        busy::mount_at(&self.at).is_some_and(|now| now.device == own.device)
+    }
+
     /// Unmounts. What is in use is out of the tree at once, and gone when its last user leaves it, which is waited for:
     /// requests are answered until then.
     pub async fn stop(&self) {
-        if let Err(error) = isolated::leave(&self.rt, &self.at).await {
+        if self.is_in_tree()
+            && let Err(error) = isolated::leave(&self.rt, &self.at).await
+        {
             self.rt.log(Level::Error, format_args!("{error}"));
         }
         let mut ended = std::pin::pin!(self.ended());

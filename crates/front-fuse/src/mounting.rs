@@ -119,6 +119,11 @@ pub(crate) fn mount(at: &Path, read_max: u32, options: &MountOptions) -> Result<
     }
 }
 
+/// User and group of this process, for file systems that belong to it.
+pub fn owner() -> (u32, u32) {
+    (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
 /// Options that the kernel's FUSE takes.
 fn fuse_options(read_max: u32, options: &MountOptions) -> String {
     let mut text = format!("max_read={read_max}");

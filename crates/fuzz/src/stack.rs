@@ -2,11 +2,13 @@
 
 use esker_stack::Spec;
 
-const TEXTS: [&str; 4] = [
+const TEXTS: [&str; 6] = [
     "vol = file path=data/d1.img size=64GiB | delay read=2ms @ nbd=unix:run/vol.sock",
     "d1 = memory size=1MiB; d2 = memory size=\"1 MiB\\u{41}\"; s = stripe chunk=64KiB on d1,d2; export vol = s read_only=true",
     "[device.d1]\nkind = \"file\"\npath = \"a.img\"\n\n[device.s]\nkind = \"concat\"\non = [\"d1\", \"d1\"]\nx = 0.25\n",
     "[device.a]\nkind = \"pass\"\non = \"a\"\n[[export]]\nname = \"v\"\ndevice = \"a.p\"\nnbd = \"tcp:[::1]:0\"\nread_only = true\n",
+    "d = memory size=1MiB; mount m = whole at=\"/m n\" cache=none options=\"ro,a=b c\" on d",
+    "[device.a]\nkind = \"null\"\n[[mount]]\nfs = \"ram\"\nat = \"/mnt/x\"\ndevice = \"a\"\noptions = [\"size=1\", \"x\"]\n",
 ];
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {

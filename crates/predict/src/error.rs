@@ -104,6 +104,12 @@ pub enum PredictError {
         /// Their names.
         named: String,
     },
+    /// A stack with mounts, through which no block trace is played.
+    #[error(
+        "{0}: has mounts; block traces are played on exports, and calls of programs on file systems by `esker trace \
+         replay --on`; remove the mounts"
+    )]
+    Mounts(String),
     /// Files of a measured disk that make none.
     #[error("{name}: {source}")]
     Disk {

@@ -175,6 +175,9 @@ impl ComparisonPlan {
         for disk in &self.disks {
             candidates.push(Candidate::of_disk(disk, facts, &self.making)?);
         }
+        if let Some(odd) = candidates.iter().find(|candidate| !candidate.spec.mounts.is_empty()) {
+            return Err(PredictError::Mounts(odd.name.clone()));
+        }
         if let Some(odd) = candidates.iter().find(|candidate| candidate.spec.exports.len() != facts.len()) {
             let (candidate, exports, volumes) = (odd.name.clone(), odd.spec.exports.len(), facts.len());
             let named = facts.iter().map(|facts| facts.volume.as_str()).collect::<Vec<_>>().join(", ");

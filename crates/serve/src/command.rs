@@ -251,7 +251,7 @@ impl Command {
         let mut command = self.clone();
         if let Command::Insert { device, .. } = &mut command {
             *device = match parse_layer(device) {
-                Ok(layer) => Spec { devices: vec![layer.shown(kinds)], exports: Vec::new() }.to_line(),
+                Ok(layer) => Spec { devices: vec![layer.shown(kinds)], ..Spec::default() }.to_line(),
                 Err(_) => NOT_SHOWN.to_string(),
             };
         }
@@ -276,7 +276,7 @@ pub(crate) fn bounded(patience_ms: u64) -> Nanos {
 /// [`CommandError`] if the text is not one device without lower devices.
 pub fn parse_layer(text: &str) -> Result<DeviceSpec, CommandError> {
     let mut spec = Spec::parse("new layer", text).map_err(|e| CommandError::Text(e.to_string()))?;
-    let (devices, exports) = (spec.devices.len(), spec.exports.len());
+    let (devices, exports) = (spec.devices.len(), spec.exports.len() + spec.mounts.len());
     match (spec.devices.pop(), devices, exports) {
         (Some(device), 1, 0) if device.on.is_empty() => Ok(device),
         (Some(device), 1, 0) => Err(CommandError::SaysOn(device.name)),

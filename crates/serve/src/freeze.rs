@@ -10,6 +10,7 @@ use esker_rt::Level;
 use esker_rt::sync::{Either, join_all, race};
 use esker_stack::FrozenStack;
 
+use crate::mounts;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 
@@ -77,7 +78,7 @@ pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -
     }
     let began = shared.rt.now();
     let left = || patience.saturating_sub(shared.rt.now().since(began));
-    // What the fronts hold back goes down while requests are still let in, and so does most of what a flush has to do.
+    // What the fronts and file systems hold back goes down while requests are still let in, and so does most of what a flush has to do.
     push_down(shared, patience).await?;
     shared.stack.flush_within(left()).await?;
     let since = shared.rt.now();
@@ -118,7 +119,7 @@ pub(crate) fn thaw(shared: &Shared, number: Option<u64>) -> Result<Done, Refusal
     Ok(Done { number, time })
 }
 
-/// The fronts write to the end in any case, but are waited for no longer than `patience`.
+/// Fronts and file systems write to the end in any case, but are waited for no longer than `patience`.
 async fn push_down(shared: &Rc<Shared>, patience: Nanos) -> Result<(), Refusal> {
     let own = shared.clone();
     let pushed = shared.rt.spawn("push-down", async move {
@@ -128,6 +129,7 @@ async fn push_down(shared: &Rc<Shared>, patience: Nanos) -> Result<(), Refusal> 
             let all = exports.iter().filter_map(|e| Some(front.before_change(&e.name, &[whole(&e.name)?])));
             join_all(all.collect::<Vec<_>>()).await;
         }
+        mounts::sync(&own).await;
     });
     match race(pushed, shared.rt.sleep(patience)).await {
         Either::Left(()) => Ok(()),

@@ -4,7 +4,8 @@
 //! control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it. A stop answers every request that
 //! was accepted, flushes every device before it reports success, and ends within its patience.
 //!
-//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), `keeping`, [`command`] (what the
+//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), [`mounted_fs`] (a file system that is
+//! mounted), [`mounts`] (those of a text), [`single_mount`] (one in a process of its own), `keeping`, [`command`] (what the
 //! control socket understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its connections),
 //! `dispatch` (what they ask, done), `freeze`, `sizes`, [`status`] (what is told), [`metrics`] and [`http`] (the same
 //! for Prometheus),
@@ -26,9 +27,12 @@ mod keeping;
 pub mod lines;
 pub mod log;
 pub mod metrics;
+pub mod mounted_fs;
+pub mod mounts;
 pub mod rates;
 pub mod refusal;
 pub mod server;
+pub mod single_mount;
 mod sizes;
 pub mod status;
 mod stop;
@@ -37,9 +41,12 @@ pub mod vhost;
 pub use attach::{AttachFront, AttachFrontError};
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
+pub use mounted_fs::{MountOrder, MountedFs, MountedFsError};
+pub use mounts::FileSystems;
 pub use rates::View;
 pub use refusal::Refusal;
 pub use server::{Config, Ready, ServeError, Served, Unusable};
+pub use single_mount::{SingleMount, SingleMountError};
 pub use status::Status;
 pub use stop::StopError;
 pub use vhost::{VhostDoor, VhostError, VhostFront};

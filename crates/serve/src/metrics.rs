@@ -6,7 +6,7 @@ use std::fmt;
 
 use esker_metrics::{Families, Histogram, Labels, Unit, flag, one};
 
-use crate::status::{Load, OpLoad, PartStatus, Status, UsageStatus};
+use crate::status::{Load, MountStatus, OpLoad, PartStatus, Status, UsageStatus};
 
 /// Bounds of the histograms in nanoseconds; the last bucket has none.
 const BOUNDS: [u64; 19] = [
@@ -36,6 +36,7 @@ pub fn page(status: Status) -> String {
     esker_metrics::page("esker", status, |out, status| {
         server(out, status)?;
         exports(out, status)?;
+        mounts(out, status)?;
         parts(out, status)?;
         models(out, status)
     })
@@ -87,6 +88,27 @@ fn exports(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.gauges(("export_connections", "NBD clients of an export.", None), users)?;
     let loads: Vec<_> = exports.iter().map(|e| (label(&e.name), &e.load)).collect();
     place(out, "export", "an export", &loads)
+}
+
+fn mounts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
+    let label = |mount: &MountStatus| vec![("mount", mount.name.clone()), ("fs", mount.fs.clone())];
+    let each = |value: fn(&MountStatus) -> bool| {
+        status.mounts.iter().map(move |mount| (label(mount), f64::from(u8::from(value(mount)))))
+    };
+    out.gauges(("mount_up", "Whether it is mounted.", None), each(|mount| mount.mounted))?;
+    out.gauges(("mount_failed", "Whether it could not be mounted or closed.", None), each(|m| m.unusable.is_some()))?;
+    let requests = status.mounts.iter().flat_map(|mount| {
+        let with = move |op: &String| [label(mount), vec![("op", op.clone())]].concat();
+        mount.requests.iter().map(move |(op, count)| (with(op), *count as f64))
+    });
+    out.counters(("mount_requests", "Requests of the kernel to a mount.", None), requests)?;
+    let stats = status.mounts.iter().flat_map(|mount| {
+        let with = move |stat: &String| [label(mount), vec![("stat", stat.clone())]].concat();
+        mount.stats.iter().map(move |(stat, value)| (with(stat), *value))
+    });
+    out.gauges(("mount_stat", "What a file system counts itself; the unit ends its name.", None), stats)?;
+    let loads = status.mounts.iter().filter_map(|mount| Some((label(mount), mount.load.as_ref()?)));
+    place(out, "mount_device", "the device of a mount", &loads.collect::<Vec<_>>())
 }
 
 fn parts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
@@ -183,7 +205,11 @@ mod tests {
         let down =
             ExportStatus { name: "down".into(), unusable: Some("It is not open.".into()), ..ExportStatus::default() };
         let twice = vec![export.clone(), export, down];
-        let page = page(Status { exports: twice, parts: vec![part], uptime_s: 1.5, ..Status::default() });
+        let requests = [("LOOKUP".to_string(), 3)].into();
+        let mount =
+            MountStatus { name: "m".into(), fs: "ram".into(), mounted: true, requests, ..MountStatus::default() };
+        let (parts, mounts) = (vec![part], vec![mount]);
+        let page = page(Status { exports: twice, parts, mounts, uptime_s: 1.5, ..Status::default() });
         for line in [
             "# HELP esker_uptime_seconds Time since the start.",
             "# TYPE esker_uptime_seconds gauge",
@@ -203,6 +229,9 @@ mod tests {
             r#"esker_device_latency_seconds_bucket{le="10.0",device="d",kind="k",op="read"} 4"#,
             r#"esker_device_latency_seconds_bucket{le="+Inf",device="d",kind="k",op="read"} 5"#,
             r#"esker_model_energy_joules_total{device="d"} 2.5"#,
+            r#"esker_mount_up{mount="m",fs="ram"} 1.0"#,
+            r#"esker_mount_failed{mount="m",fs="ram"} 0.0"#,
+            r#"esker_mount_requests_total{mount="m",fs="ram",op="LOOKUP"} 3.0"#,
         ] {
             assert_eq!(page.lines().filter(|l| *l == line).count(), 1, "{line}\n{page}");
         }

@@ -16,7 +16,7 @@ use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};
 use esker_rt::{Level, Rt};
 use esker_stack::text::{address, split_reference};
-use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, Spec, Stack};
+use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, MountSpec, Spec, Stack};
 
 use crate::console;
 use crate::freeze::Freezer;
@@ -24,6 +24,7 @@ use crate::front::{Front, Offer};
 use crate::http;
 use crate::keeping::keeping_reads;
 use crate::metrics;
+use crate::mounts::{self, FileSystems, HeldMount};
 use crate::sizes;
 use crate::status::Status;
 use crate::stop::{self, Stop, StopError};
@@ -49,12 +50,14 @@ pub struct Config {
     pub metrics: Option<Address>,
     /// How long a stop may take, from clients to the last flush.
     pub stop_patience: Nanos,
+    /// What mounts of the text are opened with.
+    pub file_systems: FileSystems,
 }
 
 impl Config {
     /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets
-    /// are open to users that the umask of the process allows, and nothing is encrypted, measured or handed out over
-    /// HTTP.
+    /// are open to users that the umask of the process allows, and nothing is encrypted, measured, handed out over HTTP or
+    /// mounted.
     pub fn at(control: Address, io: &str) -> Config {
         Config {
             control,
@@ -66,6 +69,7 @@ impl Config {
             measure: Measure::Off,
             metrics: None,
             stop_patience: STOP_PATIENCE,
+            file_systems: FileSystems::NONE,
         }
     }
 }
@@ -120,17 +124,22 @@ pub enum ServeError {
     /// An address of the metrics that more than this machine could reach.
     #[error("metrics: {0} is not on this machine alone, and metrics have no lock; use unix:PATH or tcp:127.0.0.1:PORT")]
     MetricsOpen(String),
-    /// No export has an address.
-    #[error("no export has an nbd address, so no client could reach this server; add nbd = \"unix:PATH\" to an export")]
+    /// No export has an address, and there is no mount.
+    #[error(
+        "no export has an nbd address, so no client could reach this server; add nbd = \"unix:PATH\" to an export, or a \
+         mount"
+    )]
     Nothing,
 }
 
-/// An export that cannot be used.
+/// An export or a mount that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("export \"{export}\" cannot be used: {why}")]
+#[error("{what} \"{name}\" cannot be used: {why}")]
 pub struct Unusable {
+    /// `export` or `mount`.
+    pub what: &'static str,
     /// Its name.
-    pub export: String,
+    pub name: String,
     /// Whole sentences.
     pub why: String,
 }
@@ -168,6 +177,8 @@ pub(crate) struct Shared {
     pub doors: Vec<ListeningServer>,
     pub ready: Vec<Ready>,
     fronts: RefCell<Vec<Rc<dyn Front>>>,
+    pub mounts: RefCell<Vec<Rc<HeldMount>>>,
+    pub file_systems: FileSystems,
     pub io: String,
     pub started: Time,
     /// Live changes made.
@@ -198,6 +209,8 @@ impl Shared {
             doors: Vec::new(),
             ready: Vec::new(),
             fronts: RefCell::default(),
+            mounts: RefCell::default(),
+            file_systems: config.file_systems,
             io: config.io.clone(),
             started: rt.now(),
             changes: Cell::new(0),
@@ -219,6 +232,11 @@ impl Shared {
     /// The ways beside NBD.
     pub(crate) fn fronts(&self) -> Vec<Rc<dyn Front>> {
         self.fronts.borrow().clone()
+    }
+
+    /// The mounts of the text, once they were tried.
+    pub(crate) fn mounts(&self) -> Vec<Rc<HeldMount>> {
+        self.mounts.borrow().clone()
     }
 
     /// What NBD clients can reach, with the sizes of now.
@@ -264,7 +282,8 @@ impl http::Pages for Shared {
 pub struct Served(Rc<Shared>);
 
 impl Served {
-    /// Builds the stack and listens at every address. Clients that connect are served from [`Served::run`] on.
+    /// Builds the stack and listens at every address. Clients that connect are served from [`Served::run`] on, mounts are
+    /// there from [`Served::mount`] on.
     ///
     /// # Errors
     /// [`ServeError`]; sockets made so far are removed again.
@@ -275,7 +294,7 @@ impl Served {
         spec: &Spec,
         config: Config,
     ) -> Result<Served, ServeError> {
-        if spec.exports.iter().all(|export| export.nbd.is_none()) {
+        if spec.exports.iter().all(|export| export.nbd.is_none()) && spec.mounts.is_empty() {
             return Err(ServeError::Nothing);
         }
         let mut shared = Shared::build(rt, pool, kinds, spec, &config)?;
@@ -332,18 +351,42 @@ impl Served {
         self.0.stack.opened().await;
     }
 
-    /// The exports that cannot be used, each with the reason in whole sentences; to be asked once layers are open.
+    /// Opens the file systems of the text's mounts and mounts them, in its order; to be called once layers are open.
+    /// Programs are served from then on, as far as the world turns. What cannot be mounted is
+    /// [unusable](Served::unusable).
+    pub async fn mount(&self) {
+        mounts::start(&self.0).await;
+    }
+
+    /// What is mounted, in the order of the text, with absolute paths.
+    pub fn mounted(&self) -> Vec<MountSpec> {
+        self.0.mounts().iter().filter(|mount| mount.fs.is_ok()).map(|mount| mount.spec.clone()).collect()
+    }
+
+    /// The exports and mounts that cannot be used, each with the reason in whole sentences; to be asked once layers are
+    /// open and mounts were tried.
     pub fn unusable(&self) -> Vec<Unusable> {
         let stack = &self.0.stack;
-        let why =
-            |export: &ExportSpec| Some(Unusable { export: export.name.clone(), why: stack.unusable(&export.name)? });
-        stack.spec().exports.iter().filter_map(why).collect()
+        let export = |export: &ExportSpec| {
+            let (what, why) = ("export", stack.unusable(&export.name)?);
+            Some(Unusable { what, name: export.name.clone(), why })
+        };
+        let mount = |mount: &Rc<HeldMount>| {
+            let (what, why) = ("mount", mount.unusable()?);
+            Some(Unusable { what, name: mount.spec.name.clone(), why })
+        };
+        let mounts = self.0.mounts();
+        stack.spec().exports.iter().filter_map(export).chain(mounts.iter().filter_map(mount)).collect()
     }
 
     /// Ends a start that is not to go on: nothing was served, layers are closed, and media that were made are removed.
     pub async fn abandon(self) {
-        join_all(self.0.fronts().iter().map(|front| front.stop(ABANDON_PATIENCE))).await;
-        self.0.stack.close().await;
+        let shared = &self.0;
+        if let Either::Left(Err(error)) = race(mounts::stop(shared), shared.rt.sleep(ABANDON_PATIENCE)).await {
+            shared.rt.log(Level::Error, format_args!("{error}"));
+        }
+        join_all(shared.fronts().iter().map(|front| front.stop(ABANDON_PATIENCE))).await;
+        shared.stack.close().await;
     }
 
     /// Ends a start whose layers are still being opened. Their media are left as after a crash, which is what they open
@@ -358,10 +401,12 @@ impl Served {
     }
 
     /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new
-    /// connections; requests under way are answered; everything is flushed; layers are closed.
+    /// connections; requests under way are answered; everything is flushed; layers are closed. Mounts go first, and what
+    /// is in use of them is waited for, however long that takes.
     ///
     /// # Errors
-    /// [`StopError`] for what was not answered or flushed in time, and for the first device that could not be flushed.
+    /// [`StopError`] for what was not answered or flushed in time, and for the first file system that could not be closed
+    /// or device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
         let shared = &self.0;
         shared.created.keep();

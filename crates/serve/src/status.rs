@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use esker_base::Nanos;
 use esker_block::{Limits, Reading, Stat, Trouble, Usage};
 use esker_front_nbd::ClientInfo;
-use esker_stack::{EndStats, PartStats, Spec};
+use esker_stack::{EndStats, MountSpec, PartStats, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::command::PROTOCOL;
+use crate::mounts::HeldMount;
 use crate::server::Shared;
 
 /// All of it.
@@ -44,6 +45,8 @@ pub struct Status {
     pub changes: u64,
     /// What clients can reach.
     pub exports: Vec<ExportStatus>,
+    /// Mounts, in the order of the text.
+    pub mounts: Vec<MountStatus>,
     /// Devices and layers, in the order of the text.
     pub parts: Vec<PartStatus>,
     /// Clients, oldest first.
@@ -81,6 +84,32 @@ pub struct ExportStatus {
     pub block: Option<u32>,
     /// What clients asked of it, on all ways together.
     pub load: Load,
+}
+
+/// One mount.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MountStatus {
+    /// Its name.
+    pub name: String,
+    /// The kind of file system.
+    pub fs: String,
+    /// The directory.
+    pub at: String,
+    /// The device or layer on which it lies now.
+    pub device: Option<String>,
+    /// What the kernel keeps: `through`, `writeback` or `none`.
+    pub cache: String,
+    /// Whether it is mounted, or still in use. It is not if it was unmounted since the start.
+    pub mounted: bool,
+    /// Why it is not mounted or could not be closed, in whole sentences, if that went wrong.
+    pub unusable: Option<String>,
+    /// Requests of the kernel, by operation.
+    pub requests: BTreeMap<String, u64>,
+    /// Counters of the file system, by name with the unit last.
+    pub stats: BTreeMap<String, f64>,
+    /// What the file system asked of its device, if it lies on one.
+    pub load: Option<Load>,
 }
 
 /// One device or layer.
@@ -251,11 +280,12 @@ impl Load {
 }
 
 impl Status {
-    /// What an operator must know, in whole sentences: that the stack is latched, and which parts cannot be used, are
-    /// latched or degraded.
+    /// What an operator must know, in whole sentences: that the stack is latched, which parts cannot be used, are
+    /// latched or degraded, and which mounts cannot be used.
     pub fn problems(&self) -> Vec<String> {
         let parts = self.parts.iter().flat_map(|part| [&part.unusable, &part.latched, &part.degraded]);
-        [&self.dead].into_iter().chain(parts).flatten().cloned().collect()
+        let mounts = self.mounts.iter().map(|mount| &mount.unusable);
+        [&self.dead].into_iter().chain(parts).chain(mounts).flatten().cloned().collect()
     }
 }
 
@@ -288,6 +318,7 @@ impl Status {
             tls_bytes: shared.doors.iter().map(|door| door.server.secured_bytes()).sum(),
             changes: shared.changes.get(),
             exports: exports(shared, &spec),
+            mounts: shared.mounts().iter().map(|held| mount(shared, held, &spec)).collect(),
             parts: parts(stack.stats(), &spec),
             clients,
         }
@@ -315,6 +346,31 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
     shared.offers().into_iter().map(export).collect()
 }
 
+fn mount(shared: &Shared, held: &HeldMount, spec: &Spec) -> MountStatus {
+    let MountSpec { name, fs, dir, cache, .. } = &held.spec;
+    // Live changes lead it elsewhere.
+    let now = spec.mounts.iter().find(|mount| mount.name == *name);
+    let mounted = held.fs.as_ref().ok();
+    let unusable = held.unusable().map(|why| format!("mount \"{name}\" cannot be used: {why}"));
+    let requests = mounted.map(|fs| fs.requests()).unwrap_or_default();
+    MountStatus {
+        name: name.clone(),
+        fs: fs.clone(),
+        at: dir.clone(),
+        device: now.and_then(|mount| mount.device.clone()),
+        cache: cache.word().to_string(),
+        mounted: mounted.is_some_and(|fs| fs.closed().is_none()),
+        unusable,
+        requests: requests.into_iter().map(|(op, count)| (op.to_string(), count)).collect(),
+        stats: stats(mounted.map(|fs| fs.stats()).unwrap_or_default()),
+        load: shared.stack.mount_device(name).and_then(|device| Some(Load::of(&device.reading()?))),
+    }
+}
+
+fn stats(stats: Vec<Stat>) -> BTreeMap<String, f64> {
+    stats.into_iter().map(|Stat { name, value }| (name.to_string(), value)).collect()
+}
+
 fn parts(parts: Vec<PartStats>, spec: &Spec) -> Vec<PartStatus> {
     let on: BTreeMap<&str, &Vec<String>> = spec.devices.iter().map(|d| (d.name.as_str(), &d.on)).collect();
     let part = |stats: PartStats| {
@@ -340,7 +396,7 @@ fn part(part: PartStats, on: Vec<String>) -> PartStatus {
         unusable: part.unusable,
         latched,
         degraded,
-        stats: part.stats.into_iter().map(|Stat { name, value }| (name.to_string(), value)).collect(),
+        stats: stats(part.stats),
         usage: part.usage.map(usage),
         ends: part.ends.into_iter().map(end).collect(),
         name: part.name,

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use esker_base::{Nanos, Time};
+use esker_base::{Errno, Nanos, Time};
 use esker_rt::Level;
 use esker_rt::mem::Slice;
 use esker_rt::net::Stream;
@@ -10,6 +10,7 @@ use esker_rt::sync::{Notify, join_all, race};
 use esker_stack::QuiesceError;
 
 use crate::command::answer;
+use crate::mounts;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 
@@ -18,8 +19,21 @@ const FAREWELL_MAX: Nanos = Nanos::secs(1);
 
 /// A stop that could not make everything durable.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("stopped, but {0}; writes since the last successful flush may be lost")]
-pub struct StopError(#[from] QuiesceError);
+pub enum StopError {
+    /// The stack.
+    #[error("stopped, but {0}; writes since the last successful flush may be lost")]
+    Stack(#[from] QuiesceError),
+    /// A mounted file system.
+    #[error(
+        "stopped, but the file system of mount \"{name}\" could not be closed: {errno}; changes since its last successful sync may be lost"
+    )]
+    Mount {
+        /// The mount.
+        name: String,
+        /// What the file system said.
+        errno: Errno,
+    },
+}
 
 /// Whether a server is to stop, and how long it may take.
 pub(crate) struct Stop {
@@ -62,19 +76,22 @@ impl Stop {
     }
 }
 
-/// Lets clients go, then ends the stack. Answers those that asked for it if that fails.
+/// Unmounts, lets clients go, then ends the stack. Answers those that asked for it if that fails.
 ///
 /// # Errors
 /// [`StopError`].
 pub(crate) async fn stop(shared: &Shared) -> Result<(), StopError> {
-    let (began, patience) = (shared.rt.now(), shared.stop.patience.get());
+    let patience = shared.stop.patience.get();
     let inflight = shared.stack.inflight();
     let text = format_args!("stopping: {inflight} requests in flight");
     shared.rt.log_event(Level::Info, "stopping", &[("in_flight", &inflight)], text);
+    // Programs that use a mount cannot be sent away; they take nothing from the patience.
+    let unmounted = mounts::stop(shared).await;
+    let began = shared.rt.now();
     join_all(shared.doors.iter().map(|door| door.server.stop_within(patience))).await;
     join_all(shared.fronts().iter().map(|front| front.stop(patience))).await;
     let shut = shared.stack.shut(left(shared, began, patience)).await;
-    let result = shut.map_err(StopError);
+    let result = unmounted.and(shut.map_err(StopError::from));
     if let Err(error) = &result {
         say_farewell(shared, error).await;
     }

@@ -320,11 +320,11 @@ impl Stack {
     /// The last handlers of the requests of each volume, while [`Watching::handlers`] was on.
     pub fn handled(&self) -> Vec<Handled> {
         let (parts, spec) = (self.parts.borrow(), self.spec.borrow());
-        let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name));
+        let named = parts.volumes.iter().map(|(name, volume)| (volume.number.volume(), name.as_str()));
         let slot = |export: &str| self.shared.exports.get(export);
-        let exports = spec.exports.iter().filter_map(|export| Some((slot(&export.name)?.volume(), &export.device)));
-        let names: BTreeMap<VolumeId, &String> = named.chain(exports).collect();
-        let name = |volume: VolumeId| names.get(&volume).map_or_else(|| LEFT.to_string(), |name| (*name).clone());
+        let outlets = spec.outlets().filter_map(|outlet| Some((slot(outlet.name)?.volume(), outlet.device)));
+        let names: BTreeMap<VolumeId, &str> = named.chain(outlets).collect();
+        let name = |volume: VolumeId| names.get(&volume).map_or_else(|| LEFT.to_string(), |name| (*name).to_string());
         let handled = self.shared.watch.handled.borrow();
         let one = |((origin, last, end), requests): (&Key, &u64)| Handled {
             origin: origin.map(name),

@@ -19,7 +19,7 @@ use crate::text::{DeviceSpec, Location, Spec, split_reference};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}:{}: {what}", .at.file, .at.line)]
 pub struct BuildError {
-    /// The device or export that is at fault.
+    /// The device, export or mount that is at fault.
     pub at: Location,
     /// What is wrong and what to do.
     pub what: String,
@@ -136,10 +136,11 @@ fn build_all(building: &Building<'_>, parts: &mut Parts, spec: &Spec) -> Result<
         build_part(building, parts, &spec.devices[device], None)?;
     }
     let snapshot = arrange(building.shared, parts, spec, Measure::Off)?;
-    for export in &spec.exports {
-        if !parts.volumes.contains_key(&export.device) {
-            let what = format!("export \"{}\": {}", export.name, unknown(parts, &export.device));
-            return Err(BuildError { at: export.at.clone(), what });
+    for (at, outlet) in spec.outlets().enumerate() {
+        if !parts.volumes.contains_key(outlet.device) {
+            let what = if at < spec.exports.len() { "export" } else { "mount" };
+            let what = format!("{what} \"{}\": {}", outlet.name, unknown(parts, outlet.device));
+            return Err(BuildError { at: outlet.at.clone(), what });
         }
     }
     Ok(snapshot)
@@ -281,10 +282,10 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static s
 /// Slots of one arrangement at most: a request behind the last one has a position, too.
 const SLOTS_MAX: usize = u16::MAX as usize;
 
-/// Places the parts as the text says, a slot on the device of each export that has one, and a meter on each end that is
+/// Places the parts as the text says, a slot on the device of each export or mount that has one, and a meter on each end that is
 /// measured.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
-    let placed = spec.exports.iter().filter_map(|export| shared.exports.place(export, parts));
+    let placed = spec.outlets().filter_map(|outlet| shared.exports.place(outlet, parts));
     let (mut slots, mut numbers): (Vec<Slot>, Vec<Rc<Number>>) = placed.unzip();
     let mut leaves = Vec::new();
     for device in lowers_first(spec).into_iter().rev().map(|i| &spec.devices[i]) {
@@ -376,6 +377,6 @@ pub(crate) fn users(spec: &Spec) -> BTreeMap<&str, Vec<&str>> {
     for device in &spec.devices {
         device.on.iter().for_each(|lower| users.entry(lower.as_str()).or_default().push(&device.name));
     }
-    spec.exports.iter().for_each(|e| users.entry(e.device.as_str()).or_default().push(&e.name));
+    spec.outlets().for_each(|outlet| users.entry(outlet.device).or_default().push(outlet.name));
     users
 }

@@ -1,4 +1,5 @@
-//! Slots of exports. In a served stack each export has a volume of its own with a slot on the device behind it.
+//! Slots of exports. In a served stack each export has a volume of its own with a slot on the device behind it. So has
+//! each mount that lies on a device: here it is one more export, whose client is the file system.
 //! Requests of clients pass that slot, whichever front end they come from: it counts and times them, and notes what
 //! they change in the dirty maps of the export and of its kin.
 
@@ -17,7 +18,7 @@ use crate::meters::{DIGITS, see_through};
 use crate::numbers::Number;
 use crate::snapshot::{Slot, Snapshot};
 use crate::stack::{Export, Parts, Stack};
-use crate::text::ExportSpec;
+use crate::text::Outlet;
 
 /// As measured for the layer `stats`.
 static KIND: Kind = Kind { cost: Nanos(150), ..Kind::layer("export", "Watches an export.", &[], refuse) };
@@ -106,11 +107,11 @@ impl ExportSlots {
     }
 
     /// The slot of an export in an arrangement, and the number of its volume.
-    pub(crate) fn place(&self, export: &ExportSpec, parts: &Parts) -> Option<(Slot, Rc<Number>)> {
-        let slot = self.get(&export.name)?;
-        let limits = parts.limits(&export.device)?;
-        let (name, number) = (format!("export {}", export.name), slot.number.clone());
-        let on = parts.volume(&export.device)?;
+    pub(crate) fn place(&self, outlet: Outlet<'_>, parts: &Parts) -> Option<(Slot, Rc<Number>)> {
+        let slot = self.get(outlet.name)?;
+        let limits = parts.limits(outlet.device)?;
+        let (name, number) = (format!("export {}", outlet.name), slot.number.clone());
+        let on = parts.volume(outlet.device)?;
         let instance = see_through(name, &KIND, slot, limits);
         Some((Slot::new(Rc::new(instance), vec![number.volume()], vec![on]), number))
     }
@@ -168,14 +169,14 @@ fn connect(low: &ExportSlot, high: &ExportSlot, is_same: bool) {
 }
 
 impl Stack {
-    /// Gives each export a volume of its own and a slot on the device behind it.
+    /// Gives each export, and each mount that lies on a device, a volume of its own and a slot on the device behind it.
     pub(crate) fn place_exports(&self) -> Result<(), BuildError> {
         let (spec, parts) = (self.spec.borrow(), self.parts.borrow());
-        for export in &spec.exports {
+        for outlet in spec.outlets() {
             let number = parts.numbers.take();
-            let number = number.ok_or_else(|| BuildError { at: export.at.clone(), what: NUMBERS_SPENT.to_string() })?;
-            let on = parts.volume(&export.device).expect("the device of an export was built");
-            self.shared.exports.0.borrow_mut().insert(export.name.clone(), Rc::new(ExportSlot::new(number, on)));
+            let number = number.ok_or_else(|| BuildError { at: outlet.at.clone(), what: NUMBERS_SPENT.to_string() })?;
+            let on = parts.volume(outlet.device).expect("the device of an outlet was built");
+            self.shared.exports.0.borrow_mut().insert(outlet.name.to_string(), Rc::new(ExportSlot::new(number, on)));
         }
         let snapshot = arrange(&self.shared, &parts, &spec, self.measured())?;
         drop((spec, parts));

@@ -60,7 +60,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Flushes the exports, whose layers may still hold something back, and then the devices at the bottom; also while
+    /// Flushes the exports and the devices of mounts, whose layers may still hold something back, and then the devices at the bottom; also while
     /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind
     /// back.
     ///
@@ -94,13 +94,13 @@ impl Stack {
         InFlightRequest::fresh(snapshot, 0, Some(Bio::flush().to(volume))).into_step().await.result.map(drop)
     }
 
-    /// Exports, and leaves, with the volumes to which they lead now.
+    /// Exports and devices of mounts, and leaves, with the volumes to which they lead now.
     fn ends(&self) -> [Vec<(String, VolumeId)>; 2] {
         let (spec, parts) = (self.spec(), self.parts.borrow());
-        let volume = |(name, device): (&String, &String)| Some((name.clone(), parts.volume(device)?));
-        let exports = spec.exports.iter().map(|export| (&export.name, &export.device));
-        let leaves =
-            spec.devices.iter().filter(|device| device.on.is_empty()).map(|device| (&device.name, &device.name));
-        [exports.filter_map(volume).collect(), leaves.filter_map(volume).collect()]
+        let volume = |(name, device): (&str, &str)| Some((name.to_string(), parts.volume(device)?));
+        let outlets = spec.outlets().map(|outlet| (outlet.name, outlet.device));
+        let leaves = spec.devices.iter().filter(|device| device.on.is_empty());
+        let leaves = leaves.map(|device| (device.name.as_str(), device.name.as_str()));
+        [outlets.filter_map(volume).collect(), leaves.filter_map(volume).collect()]
     }
 }

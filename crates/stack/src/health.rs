@@ -1,4 +1,4 @@
-//! What an operator must know about a running stack: which exports cannot be used, and why.
+//! What an operator must know about a running stack: which exports and devices of mounts cannot be used, and why.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,15 @@ use crate::stack::{Parts, Stack};
 use crate::text::{Spec, split_reference};
 
 impl Stack {
-    /// Why requests to an export cannot succeed, in whole sentences: the stack is latched, or a layer below the export
-    /// could not be opened and nothing between does without it. None also if there is no such export.
-    pub fn unusable(&self, export: &str) -> Option<String> {
+    /// Why requests to an export, or to the device of a mount, cannot succeed, in whole sentences: the stack is latched,
+    /// or a layer below could not be opened and nothing between does without it. None also if there is no such name, and
+    /// for a mount that lies on no device.
+    pub fn unusable(&self, name: &str) -> Option<String> {
         let spec = self.spec();
-        let export = spec.exports.iter().find(|other| other.name == export)?;
+        let outlet = spec.outlets().find(|outlet| outlet.name == name)?;
         let parts = self.parts.borrow();
         let search = Search { spec: &spec, parts: &parts, seen: BTreeSet::new() };
-        self.dead().or_else(|| search.below(&export.device))
+        self.dead().or_else(|| search.below(outlet.device))
     }
 }
 

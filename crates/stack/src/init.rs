@@ -107,10 +107,10 @@ enum Ground {
 }
 
 impl Spec {
-    /// What the media of a text depend on: the layer `top` and all below it, or everything; without exports, and
-    /// without layers of kinds that change nothing on what is below them.
+    /// What the media of a text depend on: the layer `top` and all below it, or everything; without exports and
+    /// mounts, and without layers of kinds that change nothing on what is below them.
     pub fn of_media(mut self, kinds: &[&Kind], top: Option<&str>) -> Spec {
-        self.exports.clear();
+        self = self.without_outlets();
         let is_transparent =
             |device: &DeviceSpec| kinds.iter().any(|kind| kind.name == device.kind && kind.transparent);
         while let Some(at) = self.devices.iter().position(|d| is_transparent(d) && d.on.len() == 1) {

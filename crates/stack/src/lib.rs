@@ -54,4 +54,4 @@ pub use orders::LayerOrderError;
 pub use quiesce::QuiesceError;
 pub use resize::ResizeError;
 pub use stack::{EndStats, Export, PartStats, Request, Stack};
-pub use text::{DeviceSpec, ExportSpec, Location, Spec};
+pub use text::{DeviceSpec, ExportSpec, KernelCache, Location, MountSpec, Spec};

@@ -223,8 +223,8 @@ fn lower_of(spec: &Spec, name: &str) -> String {
 /// Everything that refers to `old` refers to `new` instead.
 fn replace_references(spec: &mut Spec, old: &str, new: &str) {
     let lowers = spec.devices.iter_mut().flat_map(|d| d.on.iter_mut());
-    let exports = spec.exports.iter_mut().map(|e| &mut e.device);
-    lowers.chain(exports).filter(|r| *r == old).for_each(|r| *r = new.to_string());
+    lowers.filter(|r| *r == old).for_each(|r| *r = new.to_string());
+    spec.outlet_devices_mut().filter(|r| *r == old).for_each(|r| *r = new.to_string());
 }
 
 /// The named layers in their present order, top first.

@@ -36,8 +36,9 @@ pub struct Stack {
     pub(crate) sizes: Sizes,
     pub(crate) flushes: Flushes,
     ends: RefCell<BTreeMap<String, Rc<End>>>,
-    /// Where each export stands in the text. Live changes do not move them.
+    /// Where each export and mount stands in the text. Live changes do not move them.
     exports: BTreeMap<String, usize>,
+    mounts: BTreeMap<String, usize>,
     /// For the places of its layers.
     pub(crate) me: Weak<Stack>,
 }
@@ -118,6 +119,7 @@ impl Stack {
         parts: Parts,
     ) -> Rc<Stack> {
         let exports = spec.exports.iter().enumerate().map(|(at, export)| (export.name.clone(), at)).collect();
+        let mounts = spec.mounts.iter().enumerate().map(|(at, mount)| (mount.name.clone(), at)).collect();
         let stack = Rc::new_cyclic(|me| Stack {
             me: me.clone(),
             shared,
@@ -130,6 +132,7 @@ impl Stack {
             flushes: Flushes::default(),
             ends: RefCell::default(),
             exports,
+            mounts,
         });
         stack.adopt(snapshot);
         stack
@@ -164,7 +167,14 @@ impl Stack {
         let export = &spec.exports[*self.exports.get(name)?];
         let (device, read_only) = (export.device.clone(), export.read_only);
         drop(spec);
-        self.end(&format!("export {name}"), &device, read_only, self.shared.exports.get(name))
+        self.end(&outlet_key(name), &device, read_only, self.shared.exports.get(name))
+    }
+
+    /// The device on which the mount of that name lies; none also if it lies on none. Its file system must be its only
+    /// user.
+    pub fn mount_device(self: &Rc<Self>, name: &str) -> Option<Export> {
+        let device = self.spec.borrow().mounts[*self.mounts.get(name)?].device.clone()?;
+        self.end(&outlet_key(name), &device, false, self.shared.exports.get(name))
     }
 
     /// A handle on any device, layer or port by its name in the text.
@@ -187,13 +197,13 @@ impl Stack {
         Some(Export { stack: self.clone(), end })
     }
 
-    /// Points the exports to where the text says they lead now.
+    /// Points the exports, and the devices of mounts, to where the text says they lead now.
     pub(crate) fn retarget(&self) {
         let (spec, parts, ends) = (self.spec.borrow(), self.parts.borrow(), self.ends.borrow());
-        for export in &spec.exports {
-            let Some(on) = parts.volume(&export.device) else { continue };
-            let entry = self.entry(&export.name, on);
-            ends.get(&format!("export {}", export.name)).into_iter().for_each(|end| end.volume.set(entry));
+        for outlet in spec.outlets() {
+            let Some(on) = parts.volume(outlet.device) else { continue };
+            let entry = self.entry(outlet.name, on);
+            ends.get(&outlet_key(outlet.name)).into_iter().for_each(|end| end.volume.set(entry));
         }
         self.shared.exports.relate(&self.snapshot.borrow());
     }
@@ -266,6 +276,11 @@ impl Stack {
         let instances: Vec<Rc<Instance>> = self.parts.borrow().instances.values().cloned().collect();
         instances.iter().for_each(|i| i.ext.close());
     }
+}
+
+/// The key of the end of an export or of a mount's device: no device has such a name.
+fn outlet_key(name: &str) -> String {
+    format!("export {name}")
 }
 
 impl Drop for Stack {

@@ -183,7 +183,7 @@ fn chain(modes: &[&str], wait: &str) -> Spec {
         devices.push(device(&format!("w{i}"), "watcher", &[&below], Some(("mode", mode))));
     }
     let top = devices.last().filter(|_| modes.is_empty()).map_or("w0", |_| "d").to_string();
-    Spec { devices, exports: vec![export("vol", &top)] }
+    Spec { devices, exports: vec![export("vol", &top)], ..Spec::default() }
 }
 
 fn build(rt: &Rt, spec: &Spec) -> Rc<Stack> {

@@ -3,15 +3,18 @@
 //! `docs/guide/stacks.md` has both grammars. A [`Spec`] is what either form says, in the order of the text; writing it
 //! in either form and reading it back gives an equal one.
 //!
-//! Reading order: this file (what a text says), [`error`], [`check`] (what must hold, and the order to build in), then
-//! the forms: `toml_form` and `line_form` read, `write` writes.
+//! Reading order: this file (what a text says), [`mount`] (mounts), [`error`], [`check`] (what must hold, and the order
+//! to build in), `writers` (second writers of a device), then the forms: `toml_form` and `line_form` read, `write`
+//! writes.
 
 pub mod address;
 pub mod check;
 pub mod error;
 mod line_form;
+pub mod mount;
 mod toml_form;
 mod write;
+mod writers;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ use esker_block::kind::{Kind, NOT_SHOWN};
 
 pub use check::BuildPlan;
 pub use error::{Problem, TextError, TextErrors};
+pub use mount::{KernelCache, MountSpec};
 
 /// Where something stands.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -129,6 +133,34 @@ pub struct Spec {
     pub devices: Vec<DeviceSpec>,
     /// Exports, in the order of the text.
     pub exports: Vec<ExportSpec>,
+    /// Mounts, in the order of the text.
+    pub mounts: Vec<MountSpec>,
+}
+
+/// A use of a device from outside the stack: by clients of an export, or by a mounted file system.
+#[derive(Clone, Copy)]
+pub(crate) struct Outlet<'a> {
+    /// The name of the export or mount.
+    pub name: &'a str,
+    /// The device behind it.
+    pub device: &'a str,
+    /// Whether changes are refused.
+    pub read_only: bool,
+    /// Where it stands.
+    pub at: &'a Location,
+}
+
+impl ExportSpec {
+    fn outlet(&self) -> Outlet<'_> {
+        Outlet { name: &self.name, device: &self.device, read_only: self.read_only, at: &self.at }
+    }
+}
+
+impl MountSpec {
+    fn outlet(&self) -> Option<Outlet<'_>> {
+        let device = self.device.as_deref()?;
+        Some(Outlet { name: &self.name, device, read_only: false, at: &self.at })
+    }
 }
 
 impl Spec {
@@ -156,6 +188,25 @@ impl Spec {
         self.devices.iter().find(|d| d.name == name)
     }
 
+    /// Exports, and then mounts that lie on a device.
+    pub(crate) fn outlets(&self) -> impl Iterator<Item = Outlet<'_>> {
+        let mounts = self.mounts.iter().filter_map(MountSpec::outlet);
+        self.exports.iter().map(ExportSpec::outlet).chain(mounts)
+    }
+
+    /// What the outlets lead to, to be led elsewhere.
+    pub(crate) fn outlet_devices_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let mounts = self.mounts.iter_mut().filter_map(|mount| mount.device.as_mut());
+        self.exports.iter_mut().map(|export| &mut export.device).chain(mounts)
+    }
+
+    /// The text without exports and mounts.
+    pub(crate) fn without_outlets(mut self) -> Spec {
+        self.exports.clear();
+        self.mounts.clear();
+        self
+    }
+
     /// The names of the devices `tops`, and of all that they stand on.
     pub fn beneath<'a>(&'a self, tops: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
         let (mut waiting, mut found) = (Vec::from_iter(tops), BTreeSet::new());
@@ -168,7 +219,7 @@ impl Spec {
         found
     }
 
-    /// The text as far as `top`: without exports, and without devices on which it does not stand.
+    /// The text as far as `top`: without exports and mounts, and without devices on which it does not stand.
     pub fn up_to(mut self, top: &str) -> Spec {
         let needed: Vec<bool> = {
             let beneath = self.beneath([top]);
@@ -176,8 +227,7 @@ impl Spec {
         };
         let mut needed = needed.into_iter();
         self.devices.retain(|_| needed.next().expect("one for each"));
-        self.exports.clear();
-        self
+        self.without_outlets()
     }
 }
 
@@ -186,7 +236,7 @@ pub fn split_reference(reference: &str) -> (&str, &str) {
     reference.split_once('.').unwrap_or((reference, ""))
 }
 
-/// Whether `name` can name a device, port or export: ASCII letters, digits, `_` and `-`, at most 64, not starting
+/// Whether `name` can name a device, port, export or mount: ASCII letters, digits, `_` and `-`, at most 64, not starting
 /// with `-`.
 pub fn is_sound_name(name: &str) -> bool {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -11,7 +11,7 @@ use crate::{DeviceSpec, Spec};
 pub fn built(spec: &Spec, plan: &BuildPlan, kinds: &[&Kind]) -> Built {
     let device = |at: usize| built_device(&spec.devices[at], kinds);
     let devices = plan.uppers_first().map(device).collect();
-    let exports = spec.exports.iter().map(|export| export.device.clone()).collect();
+    let exports = spec.outlets().map(|outlet| outlet.device.to_string()).collect();
     Built { devices, exports, is_anew: false }
 }
 

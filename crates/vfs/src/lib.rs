@@ -5,7 +5,7 @@
 //! Reading order: [`word`] (numbers, names, times, what comes with a call), [`attr`] (attributes), [`change`] (words of
 //! single calls), [`listing`] (entries of a directory), [`about`] (abilities and promises), [`system`] (the trait),
 //! [`access`] (permissions), [`walk`](mod@walk) (paths), [`claims`] (inodes that a call holds), [`digest`] (a
-//! number for a tree), [`ram`] (a file system in memory).
+//! number for a tree), [`ram`] (a file system in memory), [`kind`] (kinds of file systems, for lists).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -16,6 +16,7 @@ pub mod attr;
 pub mod change;
 pub mod claims;
 pub mod digest;
+pub mod kind;
 pub mod listing;
 mod pinned;
 pub mod ram;
@@ -31,6 +32,7 @@ pub use change::{
 };
 pub use claims::Claims;
 pub use digest::tree_digest;
+pub use kind::{FsKind, FsKindError, FsOpened, Opening};
 pub use listing::{Listing, Row};
 pub use ram::{Ram, RamConfig, RamImageError};
 pub use system::{Answer, Direct, FileSystem, refuse};

@@ -10,6 +10,7 @@ mod attrs;
 mod bytes;
 mod dir;
 mod image;
+mod kind;
 mod names;
 mod pages;
 mod rename;
@@ -40,6 +41,7 @@ use crate::word::{Call, Cookie, Cred, Ino, Name, Stamp};
 use state::{ROOT, State};
 
 pub use image::RamImageError;
+pub use kind::open;
 
 /// Limits of a [`Ram`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

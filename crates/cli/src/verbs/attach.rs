@@ -114,7 +114,11 @@ impl Run for Attach {
         if self.background && stack.name() == "standard input" {
             return Err(Failure::Usage("a stack from standard input cannot go to the background; write a file".into()));
         }
-        let (spec, _) = stack.load(terminal)?;
+        let (mut spec, _) = stack.load(terminal)?;
+        for mount in spec.mounts.drain(..) {
+            let (at, name) = (&mount.at, &mount.name);
+            terminal.complain(&format!("warning: {at}: \"{name}\" is not mounted: only `esker serve` mounts"));
+        }
         let exports = self.wanted(&spec)?;
         let name = self.name.clone().unwrap_or_else(|| exports[0].clone());
         match self.background && !self.behind {

@@ -1,23 +1,23 @@
 //! `esker mount`: a file system of ours, mounted on a directory.
 
 mod behind;
-mod options;
 
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::path::PathBuf;
 
-use esker_front_fuse::{Alive, CacheMode, MountOptions, MountSetup, Mounted, mount_at};
+use esker_base::Nanos;
+use esker_front_fuse::{MountOptions, mount_point};
+use esker_rt::Level;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_rt::sync::{Either, race};
-use esker_rt::{Level, Rt};
-use esker_vfs::FileSystem;
+use esker_serve::{MountOrder, MountedFsError, SingleMount, SingleMountError};
+use esker_stack::{KernelCache, Spec};
 
 use crate::failure::Failure;
-use crate::fs_kinds::{self, Opening};
+use crate::fs_kinds;
 use crate::log::Logging;
 use crate::notify;
 use crate::signals::Signals;
+use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::serve::KEPT_BYTES_MAX;
@@ -50,7 +50,7 @@ struct MountArgs {
     /// Directory to mount it on
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Stack below it, for kinds that lie on a device
+    /// Stack with one export below it, for kinds that lie on a device
     #[arg(long, value_name = "STACK")]
     on: Option<String>,
     /// What the kernel keeps of files: `writeback` orders nothing but what is synchronised, `none` keeps no pages
@@ -81,29 +81,17 @@ enum Cache {
 }
 
 impl Cache {
-    fn mode(self) -> CacheMode {
+    fn mode(self) -> KernelCache {
         match self {
-            Cache::Through => CacheMode::Through,
-            Cache::Writeback => CacheMode::WriteBack,
-            Cache::None => CacheMode::None,
+            Cache::Through => KernelCache::Through,
+            Cache::Writeback => KernelCache::WriteBack,
+            Cache::None => KernelCache::None,
         }
     }
 }
 
-/// Why a directory cannot be mounted on.
-#[derive(Debug, thiserror::Error)]
-enum MountPointError {
-    #[error("{path}: {source}")]
-    Unusable { path: String, source: std::io::Error },
-    #[error("{0}: is no directory; a file system is mounted on an existing directory")]
-    NoDirectory(String),
-    #[error("{0}: the process that served what is mounted there has ended; `esker umount {0}` takes it away")]
-    Dead(String),
-    #[error("{path}: {name} ({kind}) is mounted there already; unmount it, or name another directory")]
-    Taken { path: String, name: String, kind: String },
-    #[error("the file system cannot be closed: {0}")]
-    NotFlushed(esker_base::Errno),
-}
+/// How long the last flush of a stack below may take, as `esker serve` has it.
+const FLUSH_PATIENCE: Nanos = Nanos::secs(60);
 
 impl Run for MountArgs {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
@@ -117,24 +105,25 @@ impl Run for MountArgs {
             (true, None) => return Err(Failure::Usage(format!("{} lies on a device: add --on STACK", kind.name))),
             _ => {}
         }
+        if self.background && self.on.as_deref() == Some("-") {
+            let text = "a stack from standard input cannot go to the background; write a file";
+            return Err(Failure::Usage(text.to_string()));
+        }
         let at = mount_point(&self.dir)?;
         if self.background && !self.behind {
             return behind::start(terminal);
         }
-        let (options, rest) = options::read(kind.name, &self.options)?;
-        self.serve(kind, at, options, &rest, terminal)
+        let words = MountOptions::read(kind.name, &self.options);
+        let (options, rest) = words.map_err(|error| Failure::Usage(error.to_string()))?;
+        let on = self.on.clone().map(|source| StackText::of(source).load(terminal)).transpose()?;
+        let (cache, memory) = (self.cache.mode(), fs_kinds::half_of_memory());
+        let order = MountOrder { kind, at, cache, options, rest, memory, issuer: 0 };
+        self.serve(order, on.map(|(spec, _)| spec), terminal)
     }
 }
 
 impl MountArgs {
-    fn serve(
-        &self,
-        kind: &fs_kinds::FsKind,
-        at: PathBuf,
-        options: MountOptions,
-        rest: &[(String, String)],
-        terminal: &mut Terminal,
-    ) -> Result<(), Failure> {
+    fn serve(&self, order: MountOrder, on: Option<Spec>, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.behind {
             esker_front_fuse::harden::leave_session()?;
         }
@@ -142,64 +131,34 @@ impl MountArgs {
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();
         self.logging.start(&rt)?;
-        let pool = Pool::new(KEPT_BYTES_MAX);
-        let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-        let fs = kind.open(&Opening { rt: &rt, pool: &pool, options: rest, owner })?;
-        let setup = MountSetup { at: at.clone(), cache: self.cache.mode(), options, issuer: 0 };
+        rt.set_secrets(crate::secrets::source());
         let stop = notify::stopping(signals.first(&rt)?);
-        let mounted = reactor.block_on({
-            let (rt, pool, fs) = (rt.clone(), pool.clone(), fs.clone());
-            async move { Mounted::start(&rt, &pool, fs, &setup) }
-        })?;
-        // Until everything is flushed, `esker umount` waits for the end of this.
-        let _alive = say_alive(&rt, &at);
-        terminal.say(&format!("{} is mounted at {}", kind.name, at.display()))?;
-        terminal.finish()?;
+        let line = format!("{} is mounted at {}", order.kind.name, order.at.display());
+        let mounted =
+            reactor.block_on({
+                let rt = rt.clone();
+                async move {
+                    SingleMount::start(&rt, &Pool::new(KEPT_BYTES_MAX), esker_kinds::ALL, on.as_ref(), &order).await
+                }
+            });
+        let mounted = mounted.map_err(refused)?;
+        if let Err(failure) = terminal.say(&line).and_then(|()| terminal.finish()) {
+            // A mount whose caller has not heard of it is taken away again.
+            reactor.block_on(mounted.run(std::future::ready(()), FLUSH_PATIENCE))?;
+            return Err(failure);
+        }
         notify::ready(&rt, None);
-        reactor.block_on(until_gone(rt.clone(), mounted, fs, stop))?;
+        reactor.block_on(mounted.run(stop, FLUSH_PATIENCE))?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("unmounted: everything is flushed"));
         Ok(())
     }
 }
 
-fn say_alive(rt: &Rt, at: &Path) -> Option<Alive> {
-    let said = mount_at(at).map(|mount| Alive::say(&mount));
-    if let Some(Err(error)) = &said {
-        rt.log(Level::Warn, format_args!("`esker umount` cannot wait for this process: {error}"));
-    }
-    said?.ok()
-}
-
-/// Serves until the mount is gone, and closes the file system.
-async fn until_gone(
-    rt: Rt,
-    mounted: Rc<Mounted>,
-    fs: Rc<dyn FileSystem>,
-    stop: impl Future<Output = ()>,
-) -> Result<(), MountPointError> {
-    let ended = mounted.ended();
-    if let Either::Left(()) = race(stop, ended).await {
-        mounted.stop().await;
-    }
-    for (name, count) in mounted.requests() {
-        rt.log(Level::Debug, format_args!("{count} requests {name}"));
-    }
-    fs.close().await.map_err(MountPointError::NotFlushed)
-}
-
-/// The absolute path of a directory that can be mounted on.
-fn mount_point(dir: &Path) -> Result<PathBuf, MountPointError> {
-    let path = dir.display().to_string();
-    let unusable = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotConnected => MountPointError::Dead(path.clone()),
-        _ => MountPointError::Unusable { path: path.clone(), source },
-    };
-    let at = std::fs::canonicalize(dir).map_err(unusable)?;
-    if !std::fs::metadata(&at).map_err(unusable)?.is_dir() {
-        return Err(MountPointError::NoDirectory(path));
-    }
-    match mount_at(&at) {
-        Some(mount) => Err(MountPointError::Taken { path, name: mount.source, kind: mount.kind }),
-        None => Ok(at),
+/// What the arguments say wrongly is a usage error.
+fn refused(error: SingleMountError) -> Failure {
+    match error {
+        SingleMountError::FileSystem(MountedFsError::Kind(error)) => fs_kinds::refused(error),
+        SingleMountError::FileSystem(MountedFsError::Options(error)) => Failure::Usage(error.to_string()),
+        other => other.into(),
     }
 }

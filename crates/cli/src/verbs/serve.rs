@@ -8,11 +8,12 @@ use esker_rt::net::Address;
 use esker_rt::sync::{Either, race};
 use esker_rt::{Level, Rt};
 use esker_serve::{Config, Served, VhostDoor, VhostFront};
-use esker_stack::Spec;
 use esker_stack::text::address;
+use esker_stack::{MountSpec, Spec};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::fs_kinds;
 use crate::listeners::Listeners;
 use crate::notify;
 use crate::signals::Signals;
@@ -27,9 +28,10 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
     summary: "Serve a stack over NBD",
     details: "Opens the devices, listens at the address of each export, prints one line for each, and serves until a \
               signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
-              A second signal ends it at once. If an export cannot be used, because a layer cannot use its medium, nothing is \
-              served: exit status 1, with the reason. Models of devices are paced in \
-              real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
+              A second signal ends it at once. The server also holds the mounts of the text (`[[mount]]`). A stop first takes \
+              them out of the tree, and serves what is in use until its last user leaves. If an export or a mount cannot be \
+              used, because a layer cannot use its medium, nothing is served: exit status 1, with the reason. Models of \
+              devices are paced in real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump.",
     examples: &[
         Example { line: "esker serve stack.toml", does: "serves what the file says" },
@@ -49,10 +51,10 @@ struct Serve {
     world: World,
     #[command(flatten)]
     listeners: Listeners,
-    /// Serve also if an export cannot be used, and refuse its clients
+    /// Serve also if an export or mount cannot be used: refuse its clients, do without the mount
     #[arg(long)]
     degraded_start: bool,
-    /// The lines about exports as JSON, for programs
+    /// The lines about exports and mounts as JSON, for programs
     #[arg(long)]
     json: bool,
 }
@@ -76,6 +78,7 @@ impl Run for Serve {
             measure: self.world.measure(),
             metrics: self.world.metrics(),
             stop_patience: self.world.stop_patience(),
+            file_systems: fs_kinds::file_systems(),
             ..Config::at(Address::Unix(self.control()), io_of(&reactor))
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
@@ -86,7 +89,10 @@ impl Run for Serve {
             return Ok(());
         };
         let degraded = degraded(&served);
-        announce(&served, self.listeners.vhost(), self.json, terminal)?;
+        if let Err(failure) = announce(&served, self.listeners.vhost(), self.json, terminal) {
+            reactor.block_on(served.abandon());
+            return Err(failure);
+        }
         notify::ready(&rt, degraded.as_deref());
         reactor.block_on(async move { served.run(asked).await })?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
@@ -115,18 +121,18 @@ impl Serve {
     }
 }
 
-/// Exports that cannot be used.
+/// Exports and mounts that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0} Nothing is served, and what the start made is removed. Repair it, or serve the other exports with --degraded-start."
+    "{0} Nothing is served, and what the start made is removed. Repair it, or serve the rest with --degraded-start."
 )]
 pub struct NotServed(String);
 
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Waits until the layers are open. If an export cannot be used then, the start is undone, unless that is allowed. It
-/// is undone too if the stop is asked for before: none then.
+/// Waits until the layers are open, and mounts what the text says. If an export or mount cannot be used then, the start
+/// is undone, unless that is allowed. It is undone too if the stop is asked for before: none then.
 pub async fn usable(
     served: Served,
     degraded_start: bool,
@@ -136,6 +142,7 @@ pub async fn usable(
         served.give_up().await;
         return Ok(None);
     }
+    served.mount().await;
     match degraded(&served).filter(|_| !degraded_start) {
         None => Ok(Some((served, asked))),
         Some(why) => {
@@ -151,13 +158,13 @@ pub fn tell_given_up(rt: &Rt) {
     rt.log_event(Level::Info, "stopped", &[], text);
 }
 
-/// Which exports cannot be used, and why; none if all can.
+/// Which exports and mounts cannot be used, and why; none if all can.
 pub fn degraded(served: &Served) -> Option<String> {
     let texts: Vec<String> = served.unusable().iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| texts.join(" "))
 }
 
-/// One line for each export and one for the control socket; clients may connect once they are there.
+/// One line for each export and mount, and one for the control socket; clients may connect once they are there.
 fn announce(served: &Served, disks: &[VhostDoor], as_json: bool, terminal: &mut Terminal) -> Result<(), Failure> {
     let control = match served.control() {
         Address::Unix(path) => path.display().to_string(),
@@ -170,6 +177,12 @@ fn announce(served: &Served, disks: &[VhostDoor], as_json: bool, terminal: &mut 
             true => json!({ "export": ready.export, "uri": uri, "size": ready.size, "read_only": ready.read_only })
                 .to_string(),
             false => format!("export {}: {} bytes{only} at {uri}", ready.export, ready.size),
+        })?;
+    }
+    for MountSpec { name, fs, dir, .. } in served.mounted() {
+        terminal.say(&match as_json {
+            true => json!({ "mount": name, "fs": fs, "at": dir }).to_string(),
+            false => format!("mount {name}: {fs} at {dir}"),
         })?;
     }
     for VhostDoor { export, socket } in disks {

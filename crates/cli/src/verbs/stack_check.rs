@@ -11,8 +11,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Check>(About {
     words: &["stack", "check"],
     summary: "Report every mistake in a stack's text",
-    details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, and the number of \
-              lower devices and addresses. Then it checks whether sizes, blocks and limits fit together, as far as \
+    details: "Reads the text in either form and checks names, kinds, parameters, references, cycles, the number of \
+              lower devices, addresses, and mounts with their devices and options. Then it checks whether sizes, blocks and limits fit together, as far as \
               that is known without opening a device. It reports all mistakes at once, each with its file, its line \
               and the remedy.",
     examples: &[
@@ -50,6 +50,10 @@ impl Run for Check {
             return Err(Misfits(lines.join("\n")).into());
         }
         let (devices, exports) = (spec.devices.len(), spec.exports.len());
-        terminal.say(&format!("{}: sound; devices: {devices}, exports: {exports}", self.stack.name()))
+        let mounts = match spec.mounts.len() {
+            0 => String::new(),
+            count => format!(", mounts: {count}"),
+        };
+        terminal.say(&format!("{}: sound; devices: {devices}, exports: {exports}{mounts}", self.stack.name()))
     }
 }

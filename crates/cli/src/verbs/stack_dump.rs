@@ -71,5 +71,13 @@ fn json_of(spec: &Spec) -> serde_json::Value {
         .exports
         .iter()
         .map(|e| json!({ "name": e.name, "device": e.device, "nbd": e.nbd, "read_only": e.read_only }));
-    json!({ "devices": devices.collect::<Vec<_>>(), "exports": exports.collect::<Vec<_>>() })
+    let mounts = spec.mounts.iter().map(|m| {
+        let cache = m.cache.word();
+        json!({ "name": m.name, "fs": m.fs, "at": m.dir, "device": m.device, "cache": cache, "options": m.options })
+    });
+    json!({
+        "devices": devices.collect::<Vec<_>>(),
+        "exports": exports.collect::<Vec<_>>(),
+        "mounts": mounts.collect::<Vec<_>>(),
+    })
 }

@@ -1,7 +1,7 @@
 //! `esker status`: what a server tells about itself.
 
 use esker_serve::Status;
-use esker_serve::status::{ClientStatus, EndStatus, ExportStatus, Load, PartStatus};
+use esker_serve::status::{ClientStatus, EndStatus, ExportStatus, Load, MountStatus, PartStatus};
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub const VERB: Verb = Verb::of::<Show>(About {
     words: &["status"],
     summary: "Show health, clients and statistics of a server",
     details: "Numbers are since the server's start; `esker top` shows rates. Exit status 1, with the reason first, if the stack is \
-              latched, or a part of it cannot be used, is latched or degraded.",
+              latched, or a part or a mount of it cannot be used, or a part is latched or degraded.",
     examples: &[
         Example { line: "esker status --control run/esker.ctl", does: "shows it for people" },
         Example { line: "esker status --json", does: "for programs, of the server with esker.ctl here" },
@@ -64,6 +64,7 @@ fn page(status: &Status) -> String {
         lines.push(export_line(export));
         lines.extend(load_lines(&export.load));
     }
+    lines.extend(status.mounts.iter().flat_map(mount_lines));
     for part in &status.parts {
         lines.push(part_line(part));
         lines.extend(part.ends.iter().flat_map(|end| end_lines(part, end)));
@@ -74,6 +75,25 @@ fn page(status: &Status) -> String {
 
 fn export_line(export: &ExportStatus) -> String {
     format!("export {}: {} bytes at {}", export.name, export.size, export.uri)
+}
+
+/// A line for the mount, one for requests of the kernel, and those of its device.
+fn mount_lines(mount: &MountStatus) -> Vec<String> {
+    let MountStatus { name, fs, at, cache, .. } = mount;
+    let on = mount.device.as_ref().map_or_else(String::new, |device| format!(" on {device}"));
+    let state = match (&mount.unusable, mount.mounted) {
+        (Some(_), _) => ", unusable",
+        (None, true) => "",
+        (None, false) => ", unmounted",
+    };
+    let stats: String = mount.stats.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+    let mut lines = vec![format!("mount {name}: {fs} at {at}{on}, cache {cache}{state}{stats}")];
+    if !mount.requests.is_empty() {
+        let requests: String = mount.requests.iter().map(|(op, count)| format!(" {op}={count}")).collect();
+        lines.push(format!("  requests:{requests}"));
+    }
+    lines.extend(mount.load.iter().flat_map(load_lines));
+    lines
 }
 
 /// One line for each operation that was seen.

@@ -110,16 +110,33 @@ impl Place {
         self.start(command)
     }
 
-    fn start(&self, mut command: Command) -> Server {
+    /// Runs `esker serve STACK ARGS` with its control socket here, and gives its lines once all are there.
+    pub fn serve(&self, stack: &str, args: &[&str]) -> (Server, Vec<String>) {
+        let mut command = Command::new(ESKER);
+        command.args(["serve", stack, "--control", text(&self.path("esker.ctl"))]).args(args);
+        self.started(command, |line| line.contains("control"))
+    }
+
+    fn start(&self, command: Command) -> Server {
+        let (server, lines) = self.started(command, |_| true);
+        assert!(lines[0].starts_with("ram is mounted at "), "{lines:?}");
+        server
+    }
+
+    /// Starts a program and waits for its last line.
+    fn started(&self, mut command: Command, is_last: impl Fn(&str) -> bool) -> (Server, Vec<String>) {
         let log = self.dir.path().join("mount.log");
         let file = fs::File::options().create(true).append(true).open(&log).expect("the log can be made");
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().expect("the program starts");
-        let told = BufReader::new(child.stdout.take().expect("it is piped")).lines().next();
-        let log = || fs::read_to_string(&log).unwrap_or_default();
-        let line = told.unwrap_or_else(|| panic!("not mounted: {}", log())).expect("text");
-        assert!(line.starts_with("ram is mounted at "), "{line}");
-        Server(child)
+        let mut lines = Vec::new();
+        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+            lines.push(line.expect("text"));
+            if lines.last().is_some_and(|line| is_last(line)) {
+                return (Server(child), lines);
+            }
+        }
+        panic!("not mounted: {}", fs::read_to_string(&log).unwrap_or_default());
     }
 }
 

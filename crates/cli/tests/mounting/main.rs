@@ -6,4 +6,5 @@
 
 mod harness;
 mod refusals;
+mod served;
 mod users;

@@ -29,6 +29,8 @@ pub(super) struct Document {
     _device: Option<IgnoredAny>,
     #[serde(rename = "export")]
     _export: Option<IgnoredAny>,
+    #[serde(rename = "mount")]
+    _mount: Option<IgnoredAny>,
 }
 
 /// `[volume.NAME]`.

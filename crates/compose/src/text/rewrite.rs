@@ -25,6 +25,13 @@ pub enum Link {
         /// What it offers now.
         to: String,
     },
+    /// The device under a mount.
+    Mount {
+        /// Which mount, in the order of the text.
+        at: usize,
+        /// What it lies on now.
+        to: String,
+    },
 }
 
 /// Why an order cannot be written into a text.
@@ -50,7 +57,8 @@ pub fn relinked(text: &str, links: &[Link]) -> Result<String, Unwritable> {
     for link in links {
         let (found, to) = match link {
             Link::On { device, at, to } => (lower_end(table.get_ref(), device, *at), to),
-            Link::Export { at, to } => (exported(table.get_ref(), *at), to),
+            Link::Export { at, to } => (listed(table.get_ref(), "export", *at), to),
+            Link::Mount { at, to } => (listed(table.get_ref(), "mount", *at), to),
         };
         let span = found.ok_or_else(|| Unwritable::Missing(format!("place for {link:?}")))?;
         edits.push((span, quoted(to)));
@@ -86,10 +94,11 @@ fn lower_end(table: &DeTable<'_>, device: &str, at: usize) -> Option<Range<usize
     }
 }
 
-fn exported(table: &DeTable<'_>, at: usize) -> Option<Range<usize>> {
-    let DeValue::Array(exports) = table.get("export")?.get_ref() else { return None };
-    let export: &Item<'_> = exports.get(at)?;
-    export.get_ref().as_table()?.get("device").map(Spanned::span)
+/// The device of an element of a list.
+fn listed(table: &DeTable<'_>, list: &str, at: usize) -> Option<Range<usize>> {
+    let DeValue::Array(elements) = table.get(list)?.get_ref() else { return None };
+    let element: &Item<'_> = elements.get(at)?;
+    element.get_ref().as_table()?.get("device").map(Spanned::span)
 }
 
 fn quoted(text: &str) -> String {
@@ -130,10 +139,14 @@ mod tests {
 
     #[test]
     fn every_way_to_write_a_table_is_found() {
-        let text = "device = { a = { kind = \"x\", on = [\"b\"] }, c.on = \"d\" }\nexport = [{ device = \"a\" }]\n";
-        let links = [on("a", 0, "1"), on("c", 0, "2"), Link::Export { at: 0, to: "3".to_string() }];
-        let wanted = "device = { a = { kind = \"x\", on = [\"1\"] }, c.on = \"2\" }\nexport = [{ device = \"3\" }]\n";
+        let text = "device = { a = { kind = \"x\", on = [\"b\"] }, c.on = \"d\" }\nexport = [{ device = \"a\" }]\n\
+                    [[mount]]\nfs = \"ram\"\n[[mount]]\ndevice = \"a\"\n";
+        let (export, mount) = (Link::Export { at: 0, to: "3".to_string() }, Link::Mount { at: 1, to: "4".to_string() });
+        let links = [on("a", 0, "1"), on("c", 0, "2"), export, mount];
+        let wanted = "device = { a = { kind = \"x\", on = [\"1\"] }, c.on = \"2\" }\nexport = [{ device = \"3\" }]\n\
+                      [[mount]]\nfs = \"ram\"\n[[mount]]\ndevice = \"4\"\n";
         assert_eq!(relinked(text, &links).as_deref(), Ok(wanted));
+        assert!(relinked(text, &[Link::Mount { at: 0, to: "x".to_string() }]).is_err(), "it lies on no device");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which lines of a text belong to the stack's text: sections `[device.NAME]` and `[[export]]`.
+//! Which lines of a text belong to the stack's text: sections `[device.NAME]`, `[[export]]` and `[[mount]]`.
 
 use toml::de::{DeTable, DeValue};
 
@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 /// nothing, so that all of it is a stack's text (or neither, which the reader of stacks explains).
 pub fn stack_part(text: &str) -> Option<String> {
     let table = DeTable::parse(text).ok()?;
-    let declares = |key: &str| !matches!(key, "device" | "export");
+    let declares = |key: &str| !matches!(key, "device" | "export" | "mount");
     if !table.get_ref().keys().any(|key| declares(key.get_ref())) {
         return None;
     }

@@ -183,8 +183,8 @@ fn domains_of_layers_follow_from_their_stack() {
 #[test]
 fn the_stacks_text_is_cut_out_line_by_line() {
     let text = "goals = [\n  \"a\",\n]\n[device.d1]\nkind = \"file\" # [volume.x]\npath = '''\n[volume.x]\n'''\n\n\
-                [constraints]\nabove = [\n[\"a\", \"b\"]\n]\n[[export]]\nname = \"v\"\n[volume.v]\n";
-    let wanted = "\n\n\n[device.d1]\nkind = \"file\" # [volume.x]\npath = '''\n[volume.x]\n'''\n\n\n\n\n\n[[export]]\nname = \"v\"\n\n";
+                [constraints]\nabove = [\n[\"a\", \"b\"]\n]\n[[export]]\nname = \"v\"\n[[mount]]\nfs = \"ram\"\n[volume.v]\n";
+    let wanted = "\n\n\n[device.d1]\nkind = \"file\" # [volume.x]\npath = '''\n[volume.x]\n'''\n\n\n\n\n\n[[export]]\nname = \"v\"\n[[mount]]\nfs = \"ram\"\n\n";
     assert_eq!(stack_part(text).as_deref(), Some(wanted));
     assert_eq!(stack_part("[device.d]\nkind = \"x\"\n"), None, "all of it is a stack's text");
     assert_eq!(stack_part("vol = memory size=1MiB @"), None);

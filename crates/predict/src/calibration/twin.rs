@@ -48,7 +48,7 @@ pub(crate) fn of(calibration: &Calibration, candidate: &str, spec: &Spec) -> Res
     }
     let times = measured.or_else(|| calibration.device("null", 0));
     let client = ClientCost::measured(times, &calibration.wakes, measured.is_none());
-    Ok(Twin { spec: Spec { devices, exports: spec.exports.clone() }, client })
+    Ok(Twin { spec: Spec { devices, exports: spec.exports.clone(), ..Spec::default() }, client })
 }
 
 /// Parameters that change how long an answer takes: a device that has one is no longer the one that was measured.

@@ -68,3 +68,38 @@ fn an_export_of_a_stack_that_is_not_served_has_the_volume_behind_it() {
         assert!(export.reading().is_none() && export.track_changes().is_none());
     });
 }
+
+#[test]
+fn the_device_of_a_mount_is_counted_led_elsewhere_and_tells_its_changes_to_exports_of_the_same_bytes() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let text = "d = leaf wait=10us; w = watcher mode=pass on d; export look = w read_only=true\n\
+                    mount m = whole at=/m on w; mount r = ram at=/r";
+        let stack = serve(&rt, &Spec::parse("s", text).unwrap());
+        assert!(
+            stack.export("m").is_none() && stack.mount_device("r").is_none() && stack.mount_device("look").is_none()
+        );
+        let (mounted, look) = (stack.mount_device("m").unwrap(), stack.export("look").unwrap());
+        let changes = look.track_changes().unwrap();
+        mounted.track_changes().unwrap();
+        let write = |at: u64| mounted.request(Bio::write(at, Buf::described(512, 1)));
+        assert!(write(0).await.result.is_ok());
+        stack.insert(device("new", "watcher", &[], None), "w", Nanos::secs(1)).await.unwrap();
+        assert_eq!(stack.spec().mounts[0].device.as_deref(), Some("new"));
+        stack.remove("w", Nanos::secs(1)).await.unwrap();
+        assert!(write(64 << 10).await.result.is_ok());
+        assert_eq!((asked(&mounted, "write").count, stack.unusable("m")), (2, None));
+        let piece = 64 << 10;
+        assert_eq!(changes.runs(ByteRange::new(0, 3 * piece).unwrap(), SIZE), [(2 * piece, true), (piece, false)]);
+        assert_eq!(stack.flush_all().await, Ok(()));
+        assert_eq!(asked(&mounted, "write").failed, 0);
+    });
+}
+
+#[test]
+fn a_mount_on_a_port_that_is_not_there_is_no_stack() {
+    let text = "d = leaf; w = watcher mode=pass on d; mount m = whole at=/m on w.x";
+    let sim = esker_rt::Sim::new(SimConfig::seeded(1));
+    let spec = Spec::parse("s", text).unwrap();
+    let error = Stack::build(&sim.rt(), &Pool::default(), &KINDS, &spec).map(|_| ()).unwrap_err().to_string();
+    assert!(error.starts_with("s:1: mount \"m\": there is no \"w.x\""), "{error}");
+}

@@ -6,7 +6,8 @@ use esker_base::renamed::{self, Scope};
 use esker_block::kind::{Args, Arity, Kind, KindError};
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Location, Spec, address, is_sound_name, split_reference};
+use super::writers::second_writers;
+use super::{DeviceSpec, ExportSpec, Location, MountSpec, Spec, address, is_sound_name, split_reference};
 
 /// More names than this are not listed in a message.
 const LISTED_MAX: usize = 40;
@@ -63,6 +64,13 @@ impl Spec {
             found.extend(index.missing(&what, &export.device).map(|problem| problem.at(export.at.clone())));
             found.extend(check_address(export));
         }
+        for mount in &self.mounts {
+            let what = format!("mount \"{}\"", mount.name);
+            let missing = mount.device.iter().filter_map(|device| index.missing(&what, device));
+            found.extend(missing.map(|problem| problem.at(mount.at.clone())));
+            found.extend(check_dir(mount));
+        }
+        found.extend(second_writers(self));
         let order = index.order();
         found.extend(index.too_deep(&order));
         found.extend(
@@ -75,25 +83,29 @@ impl Spec {
     fn check_names(&self, found: &mut Vec<TextError>) {
         let devices = self.devices.iter().map(|d| ("device", d.name.as_str(), &d.at));
         let exports = self.exports.iter().map(|e| ("export", e.name.as_str(), &e.at));
-        let mut known: BTreeMap<(&str, &str), &Location> = BTreeMap::new();
-        for (what, name, at) in devices.chain(exports) {
+        let mounts = self.mounts.iter().map(|m| ("mount", m.name.as_str(), &m.at));
+        let mut known: BTreeMap<(bool, &str), (&'static str, &Location)> = BTreeMap::new();
+        for (what, name, at) in devices.chain(exports).chain(mounts) {
             if !is_sound_name(name) {
                 found.push(Problem::UnsoundName(name.to_string()).at(at.clone()));
             }
-            match known.get(&(what, name)) {
-                Some(first) => {
-                    let first = (*first).clone();
-                    found.push(Problem::Duplicate { what, name: name.to_string(), first }.at(at.clone()));
+            // Exports and mounts share their names: a status tells both.
+            match known.get(&(what == "device", name)) {
+                Some((other, first)) => {
+                    let what = if what == *other { what } else { "export or mount" };
+                    let (name, first) = (name.to_string(), (*first).clone());
+                    found.push(Problem::Duplicate { what, name, first }.at(at.clone()));
                 }
-                None => drop(known.insert((what, name), at)),
+                None => drop(known.insert((what == "device", name), (what, at))),
             }
         }
     }
 
     fn unused(&self) -> Vec<TextError> {
         let below = self.devices.iter().flat_map(|d| d.on.iter());
-        let exported = self.exports.iter().map(|e| &e.device);
-        let used: BTreeSet<&str> = below.chain(exported).map(|reference| split_reference(reference).0).collect();
+        let outlets = self.outlets().map(|outlet| outlet.device);
+        let references = below.map(String::as_str).chain(outlets);
+        let used: BTreeSet<&str> = references.map(|reference| split_reference(reference).0).collect();
         let unused = self.devices.iter().filter(|d| !used.contains(d.name.as_str()));
         unused.map(|d| Problem::Unused(d.name.clone()).at(d.at.clone())).collect()
     }
@@ -176,6 +188,11 @@ fn check_address(export: &ExportSpec) -> Option<TextError> {
     let why = address::parse(text).err()?;
     let problem = Problem::Address { export: export.name.clone(), text: text.clone(), why };
     Some(problem.at(export.at.clone()))
+}
+
+fn check_dir(mount: &MountSpec) -> Option<TextError> {
+    let is_none = mount.dir.is_empty() || mount.dir.contains('\0');
+    is_none.then(|| Problem::NoDirectory(mount.name.clone()).at(mount.at.clone()))
 }
 
 /// What to write in place of `word`: the nearest of `names`, or what there is, which `listed` introduces ("the kinds

@@ -31,10 +31,10 @@ pub enum Problem {
     /// The TOML library's own finding.
     #[error("this is not TOML: {0}")]
     NotToml(String),
-    /// A device or export lacks a key.
+    /// A device, export or mount lacks a key.
     #[error("{what} has no `{key}`; write {example}")]
     NoKey {
-        /// The device or export.
+        /// The device, export or mount.
         what: String,
         /// The key.
         key: &'static str,
@@ -47,7 +47,7 @@ pub enum Problem {
     /// Two things of one name.
     #[error("{what} \"{name}\" is also at {first}; rename one of them")]
     Duplicate {
-        /// `device` or `export`.
+        /// `device`, `export`, `mount`, or `export or mount`.
         what: &'static str,
         /// The name.
         name: String,
@@ -73,7 +73,7 @@ pub enum Problem {
     /// A reference to nothing.
     #[error("{what} is on \"{reference}\", but there is no device \"{target}\"; {advice}")]
     Dangling {
-        /// The device or export that refers.
+        /// The device, export or mount that refers.
         what: String,
         /// The reference as written.
         reference: String,
@@ -112,6 +112,21 @@ pub enum Problem {
         /// What is wrong.
         why: &'static str,
     },
+    /// A directory that is none.
+    #[error("mount \"{0}\": `at` names no directory; write at = \"/mnt/x\", or another one")]
+    NoDirectory(String),
+    /// A device under a mounted file system that something else may change.
+    #[error("mount \"{mount}\": {other} may change \"{device}\" too, and a file system must be the only writer; {fix}")]
+    SecondWriter {
+        /// The mount.
+        mount: String,
+        /// The other writer.
+        other: String,
+        /// The device of the mount.
+        device: String,
+        /// What to write.
+        fix: &'static str,
+    },
     /// A device that no export reaches. A warning: the stack can be built.
     #[error("device \"{0}\" is used by nothing; export it, put a device on it, or remove it")]
     Unused(String),
@@ -120,6 +135,10 @@ pub enum Problem {
 impl Problem {
     pub(super) fn syntax(what: impl Into<String>, fix: impl Into<String>) -> Problem {
         Problem::Syntax { what: what.into(), fix: fix.into() }
+    }
+
+    pub(super) fn no_cache(word: &str) -> Problem {
+        Problem::syntax(format!("\"{word}\" is no mode of a cache"), "write through, writeback or none")
     }
 
     pub(super) fn at(self, place: Location) -> TextError {

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Location, Spec};
+use super::mount::split_options;
+use super::{DeviceSpec, ExportSpec, KernelCache, Location, MountSpec, Spec};
 
 /// Characters that end a word. Values may hold more of them than names: see [`Reader::value`].
 const ENDS_WORD: &[char] = &['=', '|', ';', '@', ',', '"', '#'];
@@ -15,13 +16,16 @@ const ENDS_WORD: &[char] = &['=', '|', ';', '@', ',', '"', '#'];
 /// A word that stands alone is shown if it is shorter; what is longer may be a key that follows a blank.
 const WORD_SHOWN_MAX: usize = 32;
 
-/// Whether the first thing in `text` is a statement: `WORD = LETTER...` or `export WORD = ...`.
+/// Words that begin statements, unless `=` follows: then they are names of devices.
+const STATEMENTS: [&str; 2] = ["export", "mount"];
+
+/// Whether the first thing in `text` is a statement: `WORD = LETTER...`, `export WORD = ...` or `mount WORD = ...`.
 pub(super) fn is_line_form(text: &str) -> bool {
     let mut reader = Reader::new("", text);
     reader.skip_lines();
     let first = reader.word();
     reader.skip_blanks();
-    if first == "export" && reader.peek() != Some('=') {
+    if STATEMENTS.contains(&first) && reader.peek() != Some('=') {
         return !reader.word().is_empty();
     }
     let is_assignment = !first.is_empty() && !first.starts_with('[') && reader.take('=');
@@ -66,20 +70,28 @@ impl<'a> Reader<'a> {
         Reader { file: file.to_string(), rest: text, line: 1 }
     }
 
-    /// `[export] NAME = ...` up to the end of the statement.
+    /// `[export | mount] NAME = ...` up to the end of the statement.
     fn statement(&mut self, spec: &mut Spec) -> Parsed<()> {
         let at = self.place();
         let first = self.name("a statement")?;
         self.skip_blanks();
-        if first == "export" && self.peek() != Some('=') {
-            let name = self.name("an export")?;
-            self.equals(&name)?;
-            let device = self.name("the exported device")?;
-            spec.exports.push(self.export(name, device, at)?);
-            return self.end();
+        match first.as_str() {
+            "export" if self.peek() != Some('=') => {
+                let name = self.name("an export")?;
+                self.equals(&name)?;
+                let device = self.name("the exported device")?;
+                spec.exports.push(self.export(name, device, at)?);
+            }
+            "mount" if self.peek() != Some('=') => {
+                let name = self.name("a mount")?;
+                self.equals(&name)?;
+                spec.mounts.push(self.mount(name, at)?);
+            }
+            _ => {
+                self.equals(&first)?;
+                self.chain(&first, at, spec)?;
+            }
         }
-        self.equals(&first)?;
-        self.chain(&first, at, spec)?;
         self.end()
     }
 
@@ -151,6 +163,44 @@ impl<'a> Reader<'a> {
             seen.push(key);
         }
         Ok(export)
+    }
+
+    /// A kind of file system and what follows it: options, and `on DEVICE`.
+    fn mount(&mut self, name: String, at: Location) -> Parsed<MountSpec> {
+        let fs = self.name("a kind of file system")?;
+        let (mut dir, mut device, mut cache, mut options) = (None, None, KernelCache::default(), Vec::new());
+        let mut seen = Vec::new();
+        while self.more_options() {
+            let key = self.name("an option")?;
+            if seen.contains(&key) {
+                return Err(self.syntax(format!("`{key}` stands twice"), "write it once"));
+            }
+            if key == "on" && self.peek() != Some('=') {
+                self.skip_lines();
+                device = Some(self.name("a device behind `on`")?);
+                seen.push(key);
+                continue;
+            }
+            let value = self.value(&key)?;
+            match key.as_str() {
+                "at" => dir = Some(value),
+                "cache" => cache = KernelCache::of(&value).ok_or_else(|| self.no_cache(&value))?,
+                "options" => options = split_options(&value).collect(),
+                _ => {
+                    let what = format!("a mount has no option `{key}`");
+                    return Err(self.syntax(what, "it has at, cache and options, and may stand on a device"));
+                }
+            }
+            seen.push(key);
+        }
+        let what = format!("mount \"{name}\"");
+        let no_dir = || Problem::NoKey { what, key: "at", example: "at=/mnt/x, or another directory" }.at(at.clone());
+        let dir = dir.ok_or_else(no_dir)?;
+        Ok(MountSpec { name, fs, dir, device, cache, options, at })
+    }
+
+    fn no_cache(&self, word: &str) -> TextError {
+        Problem::no_cache(word).at(self.place())
     }
 
     /// `NAME{,NAME}`.
@@ -227,7 +277,10 @@ impl<'a> Reader<'a> {
     fn equals(&mut self, name: &str) -> Parsed<()> {
         self.skip_blanks();
         if !self.take('=') {
-            return Err(self.syntax(format!("no `=` behind `{name}`"), "write NAME = KIND ... or export NAME = DEVICE"));
+            return Err(self.syntax(
+                format!("no `=` behind `{name}`"),
+                "write NAME = KIND ..., export NAME = DEVICE or mount NAME = KIND ...",
+            ));
         }
         self.skip_lines();
         Ok(())

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::check::DEPTH_MAX;
 use super::*;
 
+mod mounts;
+
 const fn kind(name: &'static str, lowers: Arity, params: &'static [Param]) -> Kind {
     let layer = Kind::layer(name, "A kind of the tests.", params, |_| {
         Err(KindError::Unfit("the tests of the text build nothing".to_string()))
@@ -142,11 +144,11 @@ fn everything_that_is_not_of_the_toml_form_is_reported_at_once() {
     check_report(
         "name = \"x\"\n[device.a]\npath = [1]\n[device.b]\nkind = 1\non = [1]\n[[export]]\nport = 1\n",
         &[
-            "s:1: unknown key `name`; only [device.NAME] and [[export]] stand at the top",
+            "s:1: unknown key `name`; only [device.NAME], [[export]] and [[mount]] stand at the top",
             "s:2: device \"a\" has no `kind`; write kind = \"file\", or another kind",
             "s:3: parameter `path` is a array; a parameter is one text, number or flag",
             "s:5: `kind` is no text; write kind = \"...\"",
-            "s:6: the list `on` holds something else than names; write on = [\"A\", \"B\"]",
+            "s:6: the list `on` holds something else than texts; write on = [\"A\", \"B\"]",
             "s:7: an export has no `name`; write name = \"vol\"",
             "s:7: an export has no `device`; write device = \"NAME\"",
             "s:8: an export has no key `port`; it has name, device, nbd and read_only",
@@ -291,7 +293,8 @@ fn a_log_shows_only_values_that_cannot_be_a_secret() {
 }
 
 fn name() -> impl Strategy<Value = String> {
-    prop_oneof![4 => "[a-zA-Z0-9_][a-zA-Z0-9_-]{0,8}", 1 => Just("on".to_string()), 1 => Just("export".to_string())]
+    let words = proptest::sample::select(vec!["on", "export", "mount"]).prop_map(str::to_string);
+    prop_oneof![4 => "[a-zA-Z0-9_][a-zA-Z0-9_-]{0,8}", 2 => words]
 }
 
 fn reference() -> impl Strategy<Value = String> {
@@ -321,7 +324,8 @@ fn spec() -> impl Strategy<Value = Spec> {
     let devices = proptest::collection::btree_map(name(), device, 0..5).prop_shuffle_map();
     let export = (name(), reference(), proptest::option::of(value()), any::<bool>());
     let exports = proptest::collection::vec(export, 0..3);
-    (devices, exports).prop_map(move |(devices, exports)| Spec {
+    let mounts = proptest::collection::vec(mount(), 0..3);
+    (devices, exports, mounts).prop_map(move |(devices, exports, mounts)| Spec {
         devices: devices
             .into_iter()
             .map(|(name, (kind, on, args))| DeviceSpec::new(&name, &kind, on, args, at()))
@@ -330,6 +334,24 @@ fn spec() -> impl Strategy<Value = Spec> {
             .into_iter()
             .map(|(name, device, nbd, read_only)| ExportSpec { name, device, nbd, read_only, at: at() })
             .collect(),
+        mounts,
+    })
+}
+
+fn mount() -> impl Strategy<Value = MountSpec> {
+    let option = any::<String>().prop_filter("an option", |option| !option.is_empty() && !option.contains(','));
+    let options = proptest::collection::vec(option, 0..3);
+    let device = proptest::option::of(reference());
+    let said =
+        (name(), "[a-z][a-z0-9-]{0,8}", value(), device, proptest::sample::select(KernelCache::ALL.to_vec()), options);
+    said.prop_map(|(name, fs, dir, device, cache, options)| MountSpec {
+        name,
+        fs,
+        dir,
+        device,
+        cache,
+        options,
+        at: Location::new("s", 1),
     })
 }
 
@@ -355,7 +377,8 @@ fn scraps() -> impl Strategy<Value = String> {
         3 => "[a-z]{1,3}",
         2 => " ",
         8 => proptest::sample::select(vec![
-            "=", " = ", "|", ";", "@", ",", "\"", "#", "\n", " on ", "export ", "\\u{", "}", "[device.", "]\n", "[[export]]\n",
+            "=", " = ", "|", ";", "@", ",", "\"", "#", "\n", " on ", "export ", "mount ", " at=", "\\u{", "}", "[device.",
+            "]\n", "[[export]]\n", "[[mount]]\n", "fs = \"ram\"\nat = \"/m\"\n",
             "kind = \"file\"\n", "{", "[", "'", "0x1f", "é", ".",
         ]).prop_map(str::to_string),
         1 => any::<char>().prop_map(String::from),

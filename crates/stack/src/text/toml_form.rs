@@ -1,4 +1,4 @@
-//! Reads the TOML form: `[device.NAME]` tables and `[[export]]` tables.
+//! Reads the TOML form: `[device.NAME]`, `[[export]]` and `[[mount]]` tables.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use toml::Spanned;
 use toml::de::{DeArray, DeInteger, DeTable, DeValue};
 
 use super::error::{Problem, TextError, TextErrors};
-use super::{DeviceSpec, ExportSpec, Location, Spec};
+use super::mount::{name_of, split_options};
+use super::{DeviceSpec, ExportSpec, KernelCache, Location, MountSpec, Spec};
 
 type Key<'i> = Spanned<toml::de::DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
@@ -72,11 +73,16 @@ impl Reader {
                 ("export", DeValue::Array(exports)) => {
                     spec.exports = exports.iter().filter_map(|item| self.export(item)).collect();
                 }
+                ("mount", DeValue::Array(mounts)) => {
+                    spec.mounts = mounts.iter().filter_map(|item| self.mount(item)).collect();
+                }
                 ("device", _) => self.syntax(key.span().start, "`device` is no table", "write [device.NAME]"),
+                ("mount", _) => self.syntax(key.span().start, "`mount` is no list", "write [[mount]]"),
                 ("export", _) => self.syntax(key.span().start, "`export` is no list", "write [[export]]"),
                 (other, _) => {
                     let what = format!("unknown key `{other}`");
-                    self.syntax(key.span().start, what, "only [device.NAME] and [[export]] stand at the top");
+                    let fix = "only [device.NAME], [[export]] and [[mount]] stand at the top";
+                    self.syntax(key.span().start, what, fix);
                 }
             }
         }
@@ -96,7 +102,7 @@ impl Reader {
             device.lines.insert(key.clone(), self.line(at));
             match key.as_str() {
                 "kind" => device.kind = self.text(at, "kind", item).unwrap_or_default(),
-                "on" => device.on = self.references(at, item),
+                "on" => device.on = self.texts(at, "on", item),
                 _ => {
                     let value = self.scalar(at, &key, item);
                     device.args.extend(value.map(|value| (key, value)));
@@ -140,6 +146,58 @@ impl Reader {
         Some(ExportSpec { name: name?, device: device?, nbd, read_only, at: self.place(start) })
     }
 
+    fn mount(&mut self, item: &Item<'_>) -> Option<MountSpec> {
+        let start = item.span().start;
+        let DeValue::Table(table) = item.get_ref() else {
+            self.syntax(start, "a mount is no table", "write [[mount]] and its keys below");
+            return None;
+        };
+        let (mut name, mut fs, mut dir, mut device) = (None, None, None, None);
+        let (mut cache, mut options) = (KernelCache::default(), Vec::new());
+        for (key, item) in in_order(table) {
+            let (at, key) = (key.span().start, key.get_ref().as_ref());
+            match key {
+                "name" => name = self.text(at, key, item),
+                "fs" => fs = self.text(at, key, item),
+                "at" => dir = self.text(at, key, item),
+                "device" => device = self.text(at, key, item),
+                "cache" => cache = self.cache(at, item),
+                "options" => options = self.texts(at, key, item).iter().flat_map(|text| split_options(text)).collect(),
+                _ => {
+                    let what = format!("a mount has no key `{key}`");
+                    self.syntax(at, what, "it has name, fs, at, device, cache and options");
+                }
+            }
+        }
+        let has = |key: &str| table.keys().any(|k| k.get_ref() == key);
+        for (key, example) in [("fs", "fs = \"ram\", or another kind"), ("at", "at = \"/mnt/x\", or another directory")]
+        {
+            if !has(key) {
+                self.error(start, Problem::NoKey { what: "a mount".to_string(), key, example });
+            }
+        }
+        let (fs, dir) = (fs?, dir?);
+        let name = if has("name") { name } else { self.name_of(start, &dir) };
+        Some(MountSpec { name: name?, fs, dir, device, cache, options, at: self.place(start) })
+    }
+
+    fn name_of(&mut self, start: usize, dir: &str) -> Option<String> {
+        let name = name_of(dir);
+        if name.is_none() {
+            let what = format!("the mount at \"{dir}\"");
+            self.error(start, Problem::NoKey { what, key: "name", example: "name = \"scratch\", or another name" });
+        }
+        name
+    }
+
+    fn cache(&mut self, at: usize, item: &Item<'_>) -> KernelCache {
+        let Some(word) = self.text(at, "cache", item) else { return KernelCache::default() };
+        KernelCache::of(&word).unwrap_or_else(|| {
+            self.error(at, Problem::no_cache(&word));
+            KernelCache::default()
+        })
+    }
+
     fn text(&mut self, at: usize, key: &str, item: &Item<'_>) -> Option<String> {
         let text = item.get_ref().as_str().map(str::to_string);
         if text.is_none() {
@@ -148,24 +206,27 @@ impl Reader {
         text
     }
 
+    /// One text, or a list of them.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a value of TOML is foreign")]
-    fn references(&mut self, at: usize, item: &Item<'_>) -> Vec<String> {
+    fn texts(&mut self, at: usize, key: &str, item: &Item<'_>) -> Vec<String> {
         match item.get_ref() {
             DeValue::String(one) => vec![one.to_string()],
-            DeValue::Array(list) => self.texts(at, list),
+            DeValue::Array(list) => self.list(at, key, list),
             _ => {
-                self.syntax(at, "`on` is neither a name nor a list", "write on = \"NAME\" or on = [\"A\", \"B\"]");
+                let what = format!("`{key}` is neither a text nor a list");
+                self.syntax(at, what, format!("write {key} = \"A\" or {key} = [\"A\", \"B\"]"));
                 Vec::new()
             }
         }
     }
 
-    fn texts(&mut self, at: usize, list: &DeArray<'_>) -> Vec<String> {
-        let names: Vec<String> = list.iter().filter_map(|item| item.get_ref().as_str()).map(str::to_string).collect();
-        if names.len() < list.len() {
-            self.syntax(at, "the list `on` holds something else than names", "write on = [\"A\", \"B\"]");
+    fn list(&mut self, at: usize, key: &str, list: &DeArray<'_>) -> Vec<String> {
+        let texts: Vec<String> = list.iter().filter_map(|item| item.get_ref().as_str()).map(str::to_string).collect();
+        if texts.len() < list.len() {
+            let what = format!("the list `{key}` holds something else than texts");
+            self.syntax(at, what, format!("write {key} = [\"A\", \"B\"]"));
         }
-        names
+        texts
     }
 
     /// The text of a parameter's value, which its kind reads.

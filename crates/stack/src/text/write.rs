@@ -1,11 +1,11 @@
 //! Writes both forms, canonically: equal specs give equal texts.
 
-use super::{DeviceSpec, ExportSpec, Spec};
+use super::{DeviceSpec, ExportSpec, KernelCache, MountSpec, Spec};
 
-/// The TOML form: devices, then exports, with an empty line between tables.
+/// The TOML form: devices, then exports, then mounts, with an empty line between tables.
 pub(super) fn toml(spec: &Spec) -> String {
-    let devices = spec.devices.iter().map(toml_device);
-    let tables: Vec<String> = devices.chain(spec.exports.iter().map(toml_export)).collect();
+    let (devices, exports) = (spec.devices.iter().map(toml_device), spec.exports.iter().map(toml_export));
+    let tables: Vec<String> = devices.chain(exports).chain(spec.mounts.iter().map(toml_mount)).collect();
     tables.join("\n")
 }
 
@@ -14,10 +14,7 @@ fn toml_device(device: &DeviceSpec) -> String {
     match device.on.as_slice() {
         [] => {}
         [one] => out += &format!("on = {}\n", toml_text(one)),
-        several => {
-            let names: Vec<String> = several.iter().map(|name| toml_text(name)).collect();
-            out += &format!("on = [{}]\n", names.join(", "));
-        }
+        several => out += &format!("on = {}\n", toml_list(several)),
     }
     for (name, value) in &device.args {
         out += &format!("{name} = {}\n", toml_value(value));
@@ -36,6 +33,21 @@ fn toml_export(export: &ExportSpec) -> String {
     out
 }
 
+fn toml_mount(mount: &MountSpec) -> String {
+    let MountSpec { name, fs, dir, device, cache, options, at: _ } = mount;
+    let mut out = format!("[[mount]]\nname = {}\nfs = {}\nat = {}\n", toml_text(name), toml_text(fs), toml_text(dir));
+    if let Some(device) = device {
+        out += &format!("device = {}\n", toml_text(device));
+    }
+    if *cache != KernelCache::default() {
+        out += &format!("cache = \"{}\"\n", cache.word());
+    }
+    if !options.is_empty() {
+        out += &format!("options = {}\n", toml_list(options));
+    }
+    out
+}
+
 /// Numbers and flags without quotes where TOML reads them back to the same text.
 fn toml_value(text: &str) -> String {
     let is_whole = text.parse::<i64>().is_ok_and(|n| n.to_string() == text);
@@ -46,14 +58,19 @@ fn toml_value(text: &str) -> String {
     if is_whole || is_decimal || matches!(text, "true" | "false") { text.to_string() } else { toml_text(text) }
 }
 
+fn toml_list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| toml_text(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
 fn toml_text(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-/// The one-line form: one statement for each device and export.
+/// The one-line form: one statement for each device, export and mount.
 pub(super) fn line(spec: &Spec) -> String {
-    let devices = spec.devices.iter().map(line_device);
-    let statements: Vec<String> = devices.chain(spec.exports.iter().map(line_export)).collect();
+    let (devices, exports) = (spec.devices.iter().map(line_device), spec.exports.iter().map(line_export));
+    let statements: Vec<String> = devices.chain(exports).chain(spec.mounts.iter().map(line_mount)).collect();
     statements.join("; ")
 }
 
@@ -75,6 +92,21 @@ fn line_export(export: &ExportSpec) -> String {
     }
     if export.read_only {
         out += " read_only=true";
+    }
+    out
+}
+
+fn line_mount(mount: &MountSpec) -> String {
+    let MountSpec { name, fs, dir, device, cache, options, at: _ } = mount;
+    let mut out = format!("mount {name} = {fs} at={}", line_value(dir));
+    if *cache != KernelCache::default() {
+        out += &format!(" cache={}", cache.word());
+    }
+    if !options.is_empty() {
+        out += &format!(" options={}", line_value(&options.join(",")));
+    }
+    if let Some(device) = device {
+        out += &format!(" on {device}");
     }
     out
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use esker_hugepage_linux::status as hugepage;
-use esker_serve::status::{EndStatus, ExportStatus, Load, OpLoad, PartStatus, Status, UsageStatus};
+use esker_serve::status::{EndStatus, ExportStatus, Load, MountStatus, OpLoad, PartStatus, Status, UsageStatus};
 use esker_testkit::generated::Block;
 
 use super::table;
@@ -25,8 +25,11 @@ fn served() -> Status {
     let export = ExportStatus { load: load.clone(), ..ExportStatus::default() };
     let ends = vec![EndStatus { load: Some(load), ..EndStatus::default() }];
     let (stats, usage) = (BTreeMap::from([("latched".to_string(), 0.0)]), Some(UsageStatus::default()));
+    let requests = BTreeMap::from([("LOOKUP".to_string(), 0)]);
+    let load = Some(export.load.clone());
+    let mount = MountStatus { requests, stats: stats.clone(), load, ..MountStatus::default() };
     let part = PartStatus { stats, usage, ends, ..PartStatus::default() };
-    Status { exports: vec![export], parts: vec![part], ..Status::default() }
+    Status { exports: vec![export], mounts: vec![mount], parts: vec![part], ..Status::default() }
 }
 
 fn managed() -> hugepage::Status {

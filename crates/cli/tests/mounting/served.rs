@@ -1,0 +1,144 @@
+//! Mounts of a stack text, held by `esker serve`.
+
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{ESKER, Place, can_run, check_tool, is_mounted, refused, text};
+
+/// Seconds within which what a server does by itself must be done.
+const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < SOON, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_stack_of_mounts_alone_is_served_watched_and_stopped() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let (scratch, notes) = (place.directory("scratch"), place.directory("notes"));
+    let file = place.path("stack.toml");
+    let stack = format!(
+        "[[mount]]\nfs = \"ram\"\nat = \"{}\"\noptions = [\"size=32MiB\", \"mode=1777\"]\n\n[[mount]]\nname = \"n\"\n\
+         fs = \"ram\"\nat = \"{}\"\ncache = \"writeback\"\n",
+        text(&scratch),
+        text(&notes)
+    );
+    fs::write(&file, stack).unwrap();
+    assert!(check_tool(ESKER, &["stack", "check", text(&file)]).contains("mounts: 2"));
+    let (mut server, told) = place.serve(text(&file), &[]);
+    let expected = [format!("mount scratch: ram at {}", text(&scratch)), format!("mount n: ram at {}", text(&notes))];
+    assert_eq!(told[..2], expected);
+    fs::write(scratch.join("f"), b"bytes").unwrap();
+    assert!(check_tool("df", &["--output=size", "-B1", text(&scratch)]).contains("33554432"));
+    let control = ["--control", text(&place.path("esker.ctl"))].map(str::to_string);
+    let ask = |words: &[&str]| {
+        let words: Vec<&str> = words.iter().copied().chain(control.iter().map(String::as_str)).collect();
+        check_tool(ESKER, &words)
+    };
+    let status = ask(&["status"]);
+    let line = format!("mount scratch: ram at {}, cache through", text(&scratch));
+    assert!(status.contains(&line) && status.contains(" WRITE=1"), "{status}");
+    let status: serde_json::Value = serde_json::from_str(&ask(&["status", "--json"])).unwrap();
+    assert!(
+        status["mounts"][0]["requests"]["CREATE"].as_u64() > Some(0)
+            || status["mounts"][0]["requests"]["MKNOD"].as_u64() > Some(0),
+        "{status}"
+    );
+    assert_eq!(status["mounts"][1]["cache"], "writeback");
+    assert!(ask(&["stack", "dump"]).contains("cache = \"writeback\""));
+    // One is taken away: it is flushed, and the other is served on.
+    assert!(!check_tool(ESKER, &["umount", text(&scratch)]).contains("waiting"));
+    wait_until("the status says so", || ask(&["status"]).contains("cache through, unmounted"));
+    fs::write(notes.join("f"), b"bytes").unwrap();
+    ask(&["stop"]);
+    server.end();
+    assert!(!is_mounted(&notes) && fs::read_dir(&notes).unwrap().next().is_none());
+}
+
+#[test]
+fn mounts_stand_beside_exports_and_a_signal_takes_both() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let stack = format!("vol = memory size=1MiB @ nbd=unix:{}; mount m = ram at={}", text(&place.path("s")), text(&at));
+    let (mut server, told) = place.serve(&stack, &["--json"]);
+    let told: Vec<serde_json::Value> = told.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&told[0]["export"], &told[1]["mount"], &told[1]["fs"]), (&"vol".into(), &"m".into(), &"ram".into()));
+    assert_eq!(told[1]["at"], text(&at));
+    let file = fs::File::create(at.join("f")).unwrap();
+    server.signal("TERM");
+    wait_until("it leaves the tree", || !is_mounted(&at));
+    std::io::Write::write_all(&mut &file, b"still served").unwrap();
+    assert!(!server.ended());
+    drop(file);
+    server.end();
+}
+
+#[test]
+fn a_mount_that_fails_undoes_the_start_unless_it_may_be_missing() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let image = place.path("d.img");
+    let stack = format!(
+        "d = file path={} size=1MiB direct=false @ nbd=unix:{}; mount good = ram at={}; mount bad = ram at={}",
+        text(&image),
+        text(&place.path("s")),
+        text(&at),
+        text(&place.path("none")),
+    );
+    let control = place.path("esker.ctl");
+    let error = refused(ESKER, &["serve", &stack, "--control", text(&control)]);
+    assert!(error.contains("mount \"bad\" cannot be used: ") && error.contains("No such file"), "{error}");
+    assert!(!is_mounted(&at) && !image.exists(), "nothing stays of it");
+    let (mut server, told) = place.serve(&stack, &["--degraded-start"]);
+    assert!(told.iter().any(|line| line.starts_with("mount good: ")), "{told:?}");
+    assert!(!told.iter().any(|line| line.contains("bad")), "{told:?}");
+    let unwell = refused(ESKER, &["status", "--control", text(&control)]);
+    assert!(unwell.contains("! mount \"bad\" cannot be used: "), "{unwell}");
+    server.signal("TERM");
+    server.end();
+    let wrong = refused(ESKER, &["serve", &stack.replace("= ram", "= rum"), "--control", text(&control)]);
+    assert!(wrong.contains("no file system \"rum\"; kinds: ram"), "{wrong}");
+}
+
+#[test]
+fn a_killed_server_leaves_mounts_that_the_next_start_names() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    let stack = format!("mount m = ram at={}", text(&at));
+    let (mut server, _) = place.serve(&stack, &[]);
+    server.kill();
+    let control = place.path("esker.ctl");
+    let error = refused(ESKER, &["serve", &stack, "--control", text(&control)]);
+    assert!(error.contains("has ended; `esker umount"), "{error}");
+    assert!(check_tool(ESKER, &["umount", text(&at)]).contains("had ended"));
+    let (mut server, _) = place.serve(&stack, &[]);
+    server.signal("TERM");
+    server.end();
+    assert!(!is_mounted(&at));
+}
+
+#[test]
+fn verbs_that_mount_nothing_pass_mounts_over_or_refuse_them() {
+    let stack = "vol = memory size=1MiB @; mount m = ram at=/nowhere";
+    let output = Command::new(ESKER).args(["stack", "explain", stack]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let output = Command::new(ESKER).args(["try", "--stack", stack]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("has mounts; block traces are played on exports"), "{told}");
+}

@@ -1,0 +1,115 @@
+//! One mount in a process of its own, over nothing or over the one export of a stack: `esker mount`.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use esker_base::{Errno, Nanos};
+use esker_block::{Created, Device, Kind};
+use esker_front_fuse::Alive;
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+use esker_rt::sync::{Either, race};
+use esker_stack::{BuildError, Spec, Stack};
+
+use crate::mounted_fs::{MountOrder, MountedFs, MountedFsError};
+use crate::stop::StopError;
+
+/// Why a process of its own does not mount.
+#[derive(Debug, thiserror::Error)]
+pub enum SingleMountError {
+    /// The stack cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The stack has not one export.
+    #[error("the stack has {0} exports; a file system lies on one, so name a stack with one export")]
+    Exports(usize),
+    /// The stack has mounts of its own.
+    #[error("the stack has mounts of its own; `esker serve` mounts them")]
+    Mounts,
+    /// The file system.
+    #[error(transparent)]
+    FileSystem(#[from] MountedFsError),
+}
+
+/// A mount and what is below it.
+pub struct SingleMount {
+    fs: Rc<MountedFs>,
+    name: String,
+    stack: Option<Rc<Stack>>,
+    /// `esker umount` waits until all is flushed, and not only the file system closed.
+    _alive: Option<Alive>,
+}
+
+impl SingleMount {
+    /// Builds the stack if there is one, opens the file system on its one export, and mounts it. Requests are answered
+    /// from then on, as far as the world turns. `layers` are the kinds of devices and layers.
+    ///
+    /// # Errors
+    /// [`SingleMountError`]; what was opened is closed then, and what was created is removed.
+    pub async fn start(
+        rt: &Rt,
+        pool: &Pool,
+        layers: &'static [&'static Kind],
+        on: Option<&Spec>,
+        order: &MountOrder,
+    ) -> Result<SingleMount, SingleMountError> {
+        let created = Created::default();
+        let stack = match on {
+            Some(spec) if !spec.mounts.is_empty() => return Err(SingleMountError::Mounts),
+            Some(spec) if spec.exports.len() != 1 => return Err(SingleMountError::Exports(spec.exports.len())),
+            Some(spec) => Some((Stack::build_served(rt, pool, layers, spec, &created)?, spec.exports[0].name.clone())),
+            None => None,
+        };
+        let fs = match &stack {
+            Some((stack, export)) => over(rt, pool, stack, export, order).await,
+            None => MountedFs::start(rt, pool, order, None).await,
+        };
+        match fs {
+            Ok(fs) => {
+                created.keep();
+                let (name, stack) = (order.kind.name.to_string(), stack.map(|(stack, _)| stack));
+                Ok(SingleMount { _alive: fs.take_alive(), fs, name, stack })
+            }
+            Err(error) => {
+                if let Some((stack, _)) = stack {
+                    stack.close().await;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Serves until the mount is gone, or until `stop` is ready and the last user has left. Then the file system is
+    /// closed, and the stack is flushed within `patience` and closed.
+    ///
+    /// # Errors
+    /// [`StopError`] for what could not be closed or flushed.
+    pub async fn run(self, stop: impl Future<Output = ()>, patience: Nanos) -> Result<(), StopError> {
+        let closed = match race(stop, self.fs.ended()).await {
+            Either::Left(()) => self.fs.stop().await,
+            Either::Right(closed) => closed,
+        };
+        let closed = closed.map_err(|errno: Errno| StopError::Mount { name: self.name.clone(), errno });
+        let shut = match &self.stack {
+            Some(stack) => stack.shut(patience).await.map_err(StopError::from),
+            None => Ok(()),
+        };
+        closed.and(shut)
+    }
+}
+
+/// Mounts a file system on an export.
+async fn over(
+    rt: &Rt,
+    pool: &Pool,
+    stack: &Rc<Stack>,
+    export: &str,
+    order: &MountOrder,
+) -> Result<Rc<MountedFs>, MountedFsError> {
+    stack.opened().await;
+    if let Some(why) = stack.unusable(export) {
+        return Err(MountedFsError::Below(why));
+    }
+    let device = stack.export(export).expect("a stack has the exports of its text");
+    MountedFs::start(rt, pool, order, Some(Rc::new(device) as Rc<dyn Device>)).await
+}
