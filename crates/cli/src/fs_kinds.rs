@@ -1,9 +1,11 @@
 //! Kinds of file systems that can be mounted. A new kind is one entry.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use esker_base::units::{GIB, parse_size};
 use esker_block::Step;
+use esker_fs_host::{HostFs, raise_descriptors};
 use esker_lab_kit::machine::told_bytes;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -37,13 +39,22 @@ pub struct Opening<'a> {
 }
 
 /// Every kind.
-pub const ALL: &[FsKind] = &[FsKind {
-    name: "ram",
-    summary: "files in the memory of the process, gone when it ends",
-    needs_device: false,
-    options: &["size", "uid", "gid", "mode"],
-    open: open_ram,
-}];
+pub const ALL: &[FsKind] = &[
+    FsKind {
+        name: "ram",
+        summary: "files in the memory of the process, gone when it ends",
+        needs_device: false,
+        options: &["size", "uid", "gid", "mode"],
+        open: open_ram,
+    },
+    FsKind {
+        name: "host",
+        summary: "a directory of this machine, which calls are passed through to",
+        needs_device: false,
+        options: &["dir"],
+        open: open_host,
+    },
+];
 
 /// The kind of that name.
 ///
@@ -70,6 +81,14 @@ impl FsKind {
         }
         (self.open)(opening)
     }
+}
+
+fn open_host(opening: &Opening<'_>) -> Result<Rc<dyn FileSystem>, Failure> {
+    let Some((_, dir)) = opening.options.iter().rfind(|(word, _)| word == "dir") else {
+        return Err(Failure::Usage("host passes calls through to a directory: add -o dir=PATH".to_string()));
+    };
+    raise_descriptors();
+    Ok(Rc::new(HostFs::open(opening.rt, opening.pool, Path::new(dir))?))
 }
 
 /// Bytes of a file system in memory, unless it is told another number: half of the machine's, as tmpfs takes it.

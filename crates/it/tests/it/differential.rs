@@ -4,6 +4,7 @@
 //! Root, working directory and rights belong to a whole process, and a mount to its namespace. So each file system has
 //! a process of its own, which runs this program again for [`child`] alone, and leaves no mount behind however it ends.
 
+mod passed;
 mod rules;
 mod scripts;
 
