@@ -2,7 +2,7 @@
 //!
 //! An inode is a descriptor of `O_PATH`, so the kernel keeps the inode as long as it is pinned, also without a name.
 //! Bytes are reached by opening that descriptor again through `/proc/self/fd`. Names are opened one component at a time
-//! and beneath their directory; no link is followed, and what is mounted inside the directory is not entered (`EXDEV`).
+//! and beneath their directory. No link is followed, and no mount inside the directory is entered (`EXDEV`).
 //!
 //! What differs from file systems of ours:
 //! - Times are those of the kernel's clock, and so is [`Attr::version`]: two changes of one tick share it.
@@ -31,11 +31,12 @@ use esker_base::{ByteRange, Errno, Nanos};
 use esker_block::{Buf, Stat, Step};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
+use esker_vfs::claims::{Claims, Mode};
 use esker_vfs::{
     About, Allocate, Answer, At, Attr, Call, Cookie, Copying, Entry, FileSystem, Ino, Listing, Name, New, Remove,
     Rename, Seek, SetAttr, Space, Sync, Write, Written, Xattr, refuse,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use crate::words::errno;
 use inodes::Inodes;
@@ -51,12 +52,15 @@ pub enum HostFsError {
     NoProc(std::io::Error),
 }
 
-/// A file system that passes each call through to a directory.
+/// A file system that passes each call through to a directory. A value is a handle: clones are the same file system.
+#[derive(Clone)]
 pub struct HostFs {
-    about: About,
+    about: Rc<About>,
     rt: Rt,
     pool: Pool,
-    inodes: RefCell<Inodes>,
+    inodes: Rc<RefCell<Inodes>>,
+    /// Files whose bytes threads change: shared. Attributes are set behind them, as they were asked for.
+    claims: Claims,
     /// The root directory, opened for calls on everything.
     whole: Arc<OwnedFd>,
     /// Whether nothing below waits for a device.
@@ -73,15 +77,17 @@ impl HostFs {
     pub fn open(rt: &Rt, pool: &Pool, directory: &Path) -> Result<HostFs, HostFsError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let told = |error: rustix::io::Errno| HostFsError::Unusable(directory.display().to_string(), error.into());
-        let whole = rustix::fs::open(directory, flags, Mode::empty()).map_err(told)?;
+        let whole = rustix::fs::open(directory, flags, rustix::fs::Mode::empty()).map_err(told)?;
         let found = about::about(&whole).map_err(told)?;
-        let path = rustix::fs::openat(&whole, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(told)?;
+        let path =
+            rustix::fs::openat(&whole, ".", OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()).map_err(told)?;
         let stat = inodes::statx(&path).map_err(told)?;
         Ok(HostFs {
-            about: found.about,
+            about: Rc::new(found.about),
             rt: rt.clone(),
             pool: pool.clone(),
-            inodes: RefCell::new(Inodes::new(path, &stat)?),
+            inodes: Rc::new(RefCell::new(Inodes::new(path, &stat)?)),
+            claims: Claims::default(),
             whole: Arc::new(whole),
             is_memory: found.is_memory,
             is_lost: Rc::default(),
@@ -95,6 +101,27 @@ impl HostFs {
         }
         let rt = self.rt.clone();
         Step::later(async move { rt.worker(Nanos::ZERO, call).await })
+    }
+
+    /// Changes bytes of files, which may wait for a device. Until then none of their attributes is set: the kernel that
+    /// mounts us sends both without a wait, and what comes last counts.
+    fn changing<T: Send + 'static>(
+        &self,
+        files: [Ino; 2],
+        call: impl FnOnce() -> Result<T, Errno> + Send + 'static,
+    ) -> Answer<T> {
+        if self.is_memory {
+            return Step::Now(call());
+        }
+        let (rt, claims, files) = (self.rt.clone(), self.claims.clone(), files.map(|ino| (ino, Mode::Shared)));
+        let claimed = claims.try_claim(&files);
+        Step::later(async move {
+            let _ticket = match claimed {
+                Some(ticket) => ticket,
+                None => claims.claim(&files).await,
+            };
+            rt.worker(Nanos::ZERO, call).await
+        })
     }
 
     /// A call that fails before it is made, or waits.
@@ -168,7 +195,15 @@ impl FileSystem for HostFs {
     }
 
     fn set_attr(&self, _: Call, ino: Ino, set: SetAttr) -> Answer<Attr> {
-        Step::Now(self.set_attributes(ino, set))
+        let file = [(ino, Mode::Exclusive)];
+        if self.claims.is_idle() || self.claims.try_claim(&file).is_some() {
+            return Step::Now(self.set_attributes(ino, set));
+        }
+        let fs = self.clone();
+        Step::later(async move {
+            let _ticket = fs.claims.claim(&file).await;
+            fs.set_attributes(ino, set)
+        })
     }
 
     fn xattr(&self, _: Call, ino: Ino, what: Xattr<'_>) -> Answer<Box<[u8]>> {

@@ -3,7 +3,7 @@
 //! Invariant: reaches nothing outside the directory that it is given, wherever links and names lead.
 //!
 //! Reading order: [`host`] (a player of scripts), [`place`] (the process and the folder that it plays in), [`files`]
-//! (the file system), [`words`] (our words and the kernel's).
+//! (the file system), `words` (our words and the kernel's).
 
 #![forbid(unsafe_code)]
 

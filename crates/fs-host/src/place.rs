@@ -1,8 +1,8 @@
 //! The process and the folder in which scripts are played.
 //!
-//! A script is given rights, an umask, a working directory and a root of its own, all of which belong to a whole process.
-//! So it is played in a process that does nothing else. The superuser's has the folder as its root. Another user's has
-//! none, and must not play what would lead out of the folder: [`obstacle`].
+//! A script is given rights, an umask, a working directory and a root of its own, all of which belong to a whole
+//! process. So it is played in a process that does nothing else. The superuser's has the folder as its root. Another
+//! user's has none, and must not play what would lead out of the folder: [`obstacle`].
 
 use std::path::Path;
 

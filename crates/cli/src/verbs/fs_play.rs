@@ -25,8 +25,8 @@ pub const VERB: Verb = Verb::of::<Play>(About {
               with //=. Such a line in a script states what is expected: so what is printed is a script that \
               expects the same again. The exit status is 4 if an outcome differs from what a script expects. \
               docs/guide/file-systems.md lists the calls.\n\n\
-              With --dir, each script is played by the kernel, in a new folder of the directory that is removed behind \
-              it, by a process of its own. The superuser's process has that folder as its root. Another user's has not, \
+              With --dir, the kernel plays each script in a new folder of the directory, which is removed behind it. A \
+              process of its own makes the calls. The superuser's has that folder as its root. Another user's has not, \
               and plays no absolute paths, no paths with \"..\", and no `become`.",
     examples: &[
         Example { line: "esker fs play names.script", does: "plays it on a file system in memory" },

@@ -98,19 +98,24 @@ impl Place {
 
     /// Runs `esker mount ram AT ARGS` and waits until it is mounted.
     pub fn mount(&self, at: &Path, args: &[&str]) -> Server {
+        self.mount_kind("ram", at, args)
+    }
+
+    /// The same for a kind.
+    pub fn mount_kind(&self, kind: &str, at: &Path, args: &[&str]) -> Server {
         let mut command = Command::new(ESKER);
-        command.args(["mount", "ram", text(at)]).args(args);
-        self.start(command)
+        command.args(["mount", kind, text(at)]).args(args);
+        self.start(kind, command)
     }
 
     /// The same by an ordinary user.
     pub fn mount_as_user(&self, at: &Path, args: &[&str]) -> Server {
         let mut command = Command::new("runuser");
         command.args(["-u", USER, "--", ESKER, "mount", "ram", text(at)]).args(args);
-        self.start(command)
+        self.start("ram", command)
     }
 
-    fn start(&self, mut command: Command) -> Server {
+    fn start(&self, kind: &str, mut command: Command) -> Server {
         let log = self.dir.path().join("mount.log");
         let file = fs::File::options().create(true).append(true).open(&log).expect("the log can be made");
         let mut child =
@@ -118,7 +123,7 @@ impl Place {
         let told = BufReader::new(child.stdout.take().expect("it is piped")).lines().next();
         let log = || fs::read_to_string(&log).unwrap_or_default();
         let line = told.unwrap_or_else(|| panic!("not mounted: {}", log())).expect("text");
-        assert!(line.starts_with("ram is mounted at "), "{line}");
+        assert!(line.starts_with(&format!("{kind} is mounted at ")), "{line}");
         Server(child)
     }
 }

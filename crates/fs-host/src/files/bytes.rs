@@ -89,12 +89,12 @@ impl HostFs {
         if at == At::End {
             // The offset behind what is appended is that of an open file of its own.
             let own = self.inodes.borrow().reopen(ino, OFlags::WRONLY | OFlags::APPEND).map_err(errno)?;
-            return Ok(self.waiting(move || {
+            return Ok(self.changing([ino; 2], move || {
                 let bytes = put(&own, None, &data, flags)?;
                 Ok(Written { bytes, end: fs::tell(&own).map_err(errno)? })
             }));
         }
-        Ok(self.waiting(move || {
+        Ok(self.changing([ino; 2], move || {
             let bytes = put(&file, Some(start), &data, flags)?;
             Ok(Written { bytes, end: start + bytes })
         }))
@@ -114,7 +114,7 @@ impl HostFs {
             AllocateKind::Zero => FallocateFlags::ZERO_RANGE,
         };
         let size = if how.keep_size { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
-        Ok(self.waiting(move || fs::fallocate(file, kind | size, range.start(), range.len()).map_err(errno)))
+        Ok(self.changing([ino; 2], move || fs::fallocate(file, kind | size, range.start(), range.len()).map_err(errno)))
     }
 
     pub(super) fn begin_copy(
@@ -130,14 +130,15 @@ impl HostFs {
             return Err(if to.1 > OFFSET_MAX { Errno::EFBIG } else { Errno::EINVAL });
         }
         if how == Copying::Any {
-            return Ok(self.waiting(move || copy(&source, from.1, &target, to.1, len)));
+            return Ok(self.changing([from.0, to.0], move || copy(&source, from.1, &target, to.1, len)));
         }
         // Of ranges the kernel shares by a call that takes unsafe code: whole files alone are shared.
         let size = stat(&*source)?.stx_size;
         if (from.1, to.1) != (0, 0) || len < size {
             return Err(Errno::EOPNOTSUPP);
         }
-        Ok(self.waiting(move || fs::ioctl_ficlone(target, source).map(|()| size).map_err(errno)))
+        let files = [from.0, to.0];
+        Ok(self.changing(files, move || fs::ioctl_ficlone(target, source).map(|()| size).map_err(errno)))
     }
 
     pub(super) fn seek_in(&self, ino: Ino, at: u64, what: Seek) -> Result<u64, Errno> {

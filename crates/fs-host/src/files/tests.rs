@@ -45,6 +45,11 @@ impl Bench {
         self.wait(self.fs.create(call(), dir, Some(named(name)), new)).unwrap()
     }
 
+    /// Begins a write.
+    fn begin(&self, ino: Ino, at: At, bytes: &[u8]) -> Answer<Written> {
+        self.fs.write(call(), ino, at, Buf::from_bytes(&Pool::default(), bytes), Write::default())
+    }
+
     fn file(&self, name: &str) -> Ino {
         self.make(self.fs.root(), name, NewKind::File).ino
     }
@@ -54,7 +59,7 @@ impl Bench {
     }
 
     fn write(&self, ino: Ino, at: At, bytes: &[u8]) -> Result<Written, Errno> {
-        self.wait(self.fs.write(call(), ino, at, Buf::from_bytes(&Pool::default(), bytes), Write::default()))
+        self.wait(self.begin(ino, at, bytes))
     }
 
     fn read(&self, ino: Ino, at: u64, len: usize) -> Result<Vec<u8>, Errno> {
@@ -179,6 +184,24 @@ fn privileges_go_only_when_the_caller_says_so() {
 }
 
 #[test]
+fn times_are_set_behind_writes_that_began_before() {
+    let mut bench = Bench::new();
+    bench.fs.is_memory = false;
+    let (file, other) = (bench.file("f"), bench.file("g"));
+    let (first, second) = (bench.begin(file, At::End, b"one"), bench.begin(file, At::End, b"two"));
+    let touched = SetAttr { modified: Some(Stamp(7_000_000_000)), ..SetAttr::default() };
+    let set = bench.fs.set_attr(call(), file, touched);
+    assert!(!matches!(set, Step::Now(_)), "a thread may write the bytes later");
+    assert!(matches!(bench.fs.set_attr(call(), other, touched), Step::Now(Ok(_))), "of another file");
+    for write in [first, second] {
+        assert_eq!(bench.wait(write).unwrap().bytes, 3);
+    }
+    assert_eq!(bench.wait(set).unwrap().modified, Stamp(7_000_000_000));
+    assert_eq!(fs::metadata(bench.below("f")).unwrap().mtime(), 7);
+    assert!(matches!(bench.fs.set_attr(call(), file, touched), Step::Now(Ok(_))));
+}
+
+#[test]
 fn entries_come_once_while_others_come_and_go() {
     let bench = Bench::new();
     let root = bench.fs.root();
@@ -238,7 +261,7 @@ fn bytes_that_are_not_at_hand_are_read_too() {
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n >> 8) as u8).collect();
     bench.write(file, At::Offset(0), &bytes).unwrap();
     bench.wait(bench.fs.sync(call(), Sync::File(file))).unwrap();
-    let below = rustix::fs::open(bench.below("f"), OFlags::RDONLY, Mode::empty()).unwrap();
+    let below = rustix::fs::open(bench.below("f"), OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     rustix::fs::fadvise(&below, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert!(bench.read(file, 0, 4_000_000).unwrap() == bytes);
     assert_eq!(bench.read(file, 2_999_999, 10).unwrap(), [bytes[2_999_999]]);
@@ -308,8 +331,7 @@ fn a_directory_in_memory_answers_at_once() {
     let mut bench = Bench::new();
     bench.fs.is_memory = true;
     let file = bench.file("f");
-    let data = Buf::from_bytes(&Pool::default(), b"bytes");
-    at_once(bench.fs.write(call(), file, At::Offset(0), data, Write::default()).into_future()).unwrap();
+    at_once(bench.begin(file, At::Offset(0), b"bytes").into_future()).unwrap();
     at_once(bench.fs.sync(call(), Sync::All).into_future()).unwrap();
     assert_eq!(at_once(bench.fs.read(call(), file, 1, 9).into_future()).unwrap().to_vec(), b"ytes");
 }

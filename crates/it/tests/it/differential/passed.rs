@@ -42,6 +42,7 @@ fn random_child() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let trees = Trees::new(folder.path());
     play_at_random(system(), &|script| trees.compare(script));
+    assert!(trees.used.get() > 0, "no script was played");
 }
 
 #[test]
@@ -50,6 +51,7 @@ fn scripts_child() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let trees = Trees::new(folder.path());
     play_all(read(), &|script| trees.compare(script));
+    assert!(trees.used.get() > 0, "no script was played");
 }
 
 /// Directories of a mounted file system, an empty one for each script.
