@@ -140,6 +140,11 @@ impl VirtualFiles {
 /// # Errors
 /// What the kind refuses.
 pub fn opened(kind: &FsKind, sim: &Sim, pool: &Pool, bytes: u64) -> Result<Rc<dyn FileSystem>, Failure> {
+    // What is not made anew is there once, and in this world.
+    if !kind.needs_device && !kind.options.contains(&"size") {
+        let text = format!("{} is not simulated ({}): use --dir DIR where the verb takes it", kind.name, kind.summary);
+        return Err(Failure::Usage(text));
+    }
     let rt = sim.rt();
     let now = Stamp(rt.wall());
     let opening = Opening { rt: &rt, pool, options: &[], owner: (0, 0), now, memory: bytes, device: None };

@@ -7,13 +7,22 @@
 use esker_vfs::FsKind;
 
 /// Every kind, in the order in which it is shown.
-pub const ALL: &[FsKind] = &[FsKind {
-    name: "ram",
-    summary: "files in the memory of the process, gone when it ends",
-    needs_device: false,
-    options: &["size", "uid", "gid", "mode"],
-    open: esker_vfs::ram::open,
-}];
+pub const ALL: &[FsKind] = &[
+    FsKind {
+        name: "ram",
+        summary: "files in the memory of the process, gone when it ends",
+        needs_device: false,
+        options: &["size", "uid", "gid", "mode"],
+        open: esker_vfs::ram::open,
+    },
+    FsKind {
+        name: "host",
+        summary: "a directory of this machine, which calls are passed through to",
+        needs_device: false,
+        options: &["dir"],
+        open: esker_fs_host::kind::open,
+    },
+];
 
 #[cfg(test)]
 mod tests {

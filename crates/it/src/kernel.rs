@@ -1,8 +1,6 @@
 //! File systems of this machine's kernel, as beds of scripts and as subjects of crashes.
 
 mod bed;
-mod host;
 pub mod weak;
 
 pub use bed::{Bed, System, hard_links_are_protected};
-pub use host::Host;

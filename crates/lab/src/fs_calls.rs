@@ -21,7 +21,7 @@ use esker_vfs::{Cred, Ram, RamConfig, Stamp};
 use rustix::fs::{Mode, OFlags};
 
 use crate::data_path::profile::Profile;
-use crate::mounted::MountedRam;
+use crate::mounted::OwnMount;
 use esker_lab_kit::scratch::TMPFS;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
@@ -74,7 +74,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 fn requests(lab: &Lab<'_>) -> Result<[Figure; 3], LabError> {
     const TIMES: u32 = 100;
     let fault = |error: std::io::Error| peer::fault("a mount", error);
-    let mount = MountedRam::new(lab, CacheMode::Through, 64 * MIB)?;
+    let mount = OwnMount::of_ram(lab, CacheMode::Through, 64 * MIB)?;
     let path = mount.path().join("file");
     std::fs::write(&path, [7; BYTES]).map_err(fault)?;
     let mut file = File::options().append(true).open(&path).map_err(fault)?;

@@ -1,13 +1,18 @@
-//! `fs-fuse`: what requests to our FUSE server take, against mergerfs on a tmpfs.
+//! `fs-fuse`: what requests to our FUSE server take, against mergerfs.
 //!
 //! Both are mounted. Each call reaches its server: attributes are asked for anew, and what is read is not in the page
-//! cache. Rounds alternate. mergerfs is measured in each of its settings; its best one of a round counts, call by call.
-//! Our files lie in the memory of the server, those of mergerfs in the tmpfs below it.
+//! cache of the mount. Rounds alternate. mergerfs is measured in each of its settings; its best one of a round counts,
+//! call by call.
+//!
+//! There are two comparisons. In the first, our files lie in the memory of the server, those of mergerfs in a tmpfs. In
+//! the second, both pass calls through to the same directory of the scratch folder: like is compared with like, and the
+//! names of its figures begin with `host_`. Each round leaves that directory as it was, because our mount does not
+//! notice what another changes in it.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -16,7 +21,7 @@ use esker_front_fuse::CacheMode;
 use esker_rt::mem::Pool;
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, StatxFlags};
 
-use crate::mounted::MountedRam;
+use crate::mounted::OwnMount;
 use esker_lab_kit::scratch::TMPFS;
 use esker_lab_kit::{Figure, Lab, LabError, peer, timing};
 
@@ -37,31 +42,60 @@ const SETTINGS: [&str; 3] = [
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     peer::demand("mergerfs")?;
-    let (rounds, calls) = lab.scale((5, 3_000), (15, 10_000));
-    let ours = MountedRam::new(lab, CacheMode::Through, 8 * LARGE)?;
-    let rivals = SETTINGS.into_iter().map(|setting| Mergerfs::new(lab, setting)).collect::<Result<Vec<_>, _>>()?;
+    Ok([in_memory(lab)?, passed_through(lab)?].concat())
+}
+
+fn in_memory(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let ours = OwnMount::of_ram(lab, CacheMode::Through, 8 * LARGE)?;
     fill(ours.path())?;
-    rivals.iter().try_for_each(|rival| fill(&rival.at))?;
+    let tmpfs = |_| tempfile::Builder::new().prefix("esker-fs-fuse-").tempdir_in(TMPFS).map_err(fault);
+    let below = SETTINGS.iter().map(tmpfs).collect::<Result<Vec<_>, _>>()?;
+    below.iter().try_for_each(|below| fill(below.path()))?;
+    let mounts = SETTINGS.into_iter().zip(&below).map(|(setting, below)| Mergerfs::new(lab, setting, below.path()));
+    let rivals = mounts.collect::<Result<Vec<_>, _>>()?;
+    compare(lab, "", ours.path(), (&rivals, "mergerfs on tmpfs"))
+}
+
+fn passed_through(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let below = lab.folder()?;
+    fill(below.path())?;
+    let ours = OwnMount::of_directory(lab, CacheMode::Through, below.path())?;
+    let mounts = SETTINGS.into_iter().map(|setting| Mergerfs::new(lab, setting, below.path()));
+    let rivals = mounts.collect::<Result<Vec<_>, _>>()?;
+    compare(lab, "host_", ours.path(), (&rivals, "mergerfs on the same directory"))
+}
+
+/// Figures whose names begin with `prefix`: our rates over the best ones of the rivals.
+fn compare(
+    lab: &Lab<'_>,
+    prefix: &str,
+    ours: &Path,
+    (rivals, name): (&[Mergerfs], &str),
+) -> Result<Vec<Figure>, LabError> {
+    let (rounds, calls) = lab.scale((5, 3_000), (15, 10_000));
     let (mut our_rates, mut their_rates) = (Vec::new(), Vec::new());
     for round in 1..=rounds {
-        let our = rates(ours.path(), calls)?;
+        let our = rates(ours, calls)?;
         let mut best = [0.0f64; 4];
-        for rival in &rivals {
-            let found = rates(&rival.at, calls)?;
+        for rival in rivals {
+            let found = rates(rival.at.path(), calls)?;
             best = std::array::from_fn(|at| best[at].max(found[at]));
         }
-        lab.say(format!("round {round} of {rounds}: ours {our:.0?}, mergerfs {best:.0?} a second"));
+        lab.say(format!("round {round} of {rounds}: {prefix}ours {our:.0?}, {name} {best:.0?} a second"));
         our_rates.push(our);
         their_rates.push(best);
     }
     let column = |rounds: &[[f64; 4]], at: usize| -> Vec<f64> { rounds.iter().map(|round| round[at]).collect() };
     let mut figures = Vec::new();
     for (at, id) in IDS.into_iter().enumerate() {
-        let rival = "mergerfs on tmpfs, its best setting, calls or bytes per second";
+        let rival = format!("{name}, its best setting, calls or bytes per second");
+        let id = format!("{prefix}{id}");
         figures.push(timing::over(id, &column(&our_rates, at), column(&their_rates, at), rival));
     }
-    figures.push(Figure::alone("getattr_us", 1e6 / timing::median(column(&our_rates, 0)), "us"));
-    figures.push(Figure::alone("read4k_us", 1e6 / timing::median(column(&our_rates, 1)), "us"));
+    for (at, call) in ["getattr_us", "read4k_us"].into_iter().enumerate() {
+        let time = 1e6 / timing::median(column(&our_rates, at));
+        figures.push(Figure::alone(format!("{prefix}{call}"), time, "us"));
+    }
     Ok(figures)
 }
 
@@ -116,26 +150,23 @@ fn long_read(path: &Path) -> Result<f64, LabError> {
     Ok(LARGE as f64 / start.elapsed().as_secs_f64())
 }
 
-/// mergerfs on a folder of the tmpfs. Dropping it takes it away.
+/// mergerfs on a folder. Dropping it takes it away.
 struct Mergerfs {
-    at: PathBuf,
-    _below: tempfile::TempDir,
-    _above: tempfile::TempDir,
+    at: tempfile::TempDir,
 }
 
 impl Mergerfs {
-    fn new(lab: &Lab<'_>, setting: &str) -> Result<Mergerfs, LabError> {
-        let below = tempfile::Builder::new().prefix("esker-fs-fuse-").tempdir_in(TMPFS).map_err(fault)?;
-        let above = lab.folder()?;
-        let (from, to) = (below.path().display().to_string(), above.path().display().to_string());
+    fn new(lab: &Lab<'_>, setting: &str, below: &Path) -> Result<Mergerfs, LabError> {
+        let at = lab.folder()?;
+        let (from, to) = (below.display().to_string(), at.path().display().to_string());
         // It goes into the background when it is mounted.
         peer::output("mergerfs", &["-o", setting, &from, &to])?;
-        Ok(Mergerfs { at: above.path().to_owned(), _below: below, _above: above })
+        Ok(Mergerfs { at })
     }
 }
 
 impl Drop for Mergerfs {
     fn drop(&mut self) {
-        let _gone = Command::new("umount").arg("--lazy").arg(&self.at).status();
+        let _gone = Command::new("umount").arg("--lazy").arg(self.at.path()).status();
     }
 }

@@ -129,7 +129,7 @@ pub const ALL: &[Experiment] = &[
         .after("the issue of file systems: at least the rate of tmpfs, and no allocation of a hit")
         .beside(&["valgrind"]),
     Experiment::real("fs-fuse", fs_fuse::run)
-        .about("Requests to our FUSE server, which serves a file system in memory, against mergerfs on a tmpfs")
+        .about("Requests to our FUSE server against mergerfs: a file system in memory against a tmpfs, and both on one directory")
         .after("the issue of file systems: at least the rate of mergerfs in its best setting")
         .beside(&["mergerfs"]),
     Experiment::real("attach-vs-raw", attach_vs_raw::run)

@@ -1,4 +1,5 @@
-//! A file system in memory, mounted through our FUSE server, which a thread of this program runs.
+//! File systems mounted through our FUSE server, which a thread of this program runs: one in memory, and one that
+//! passes calls through to a directory.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -7,11 +8,12 @@ use std::thread::JoinHandle;
 
 use esker_base::Nanos;
 use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_fs_host::{HostFs, raise_descriptors};
 use esker_lab_kit::{Lab, LabError, peer};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_vfs::{Ram, RamConfig};
+use esker_vfs::{FileSystem, Ram, RamConfig};
 use tempfile::TempDir;
 
 /// How often the server looks for a question of the experiment.
@@ -21,7 +23,7 @@ const LOOK: Nanos = Nanos::millis(1);
 type Asks = Sender<Sender<u64>>;
 
 /// A mount. Dropping it takes it away.
-pub(crate) struct MountedRam {
+pub(crate) struct OwnMount {
     at: PathBuf,
     _folder: TempDir,
     asks: Option<Asks>,
@@ -32,18 +34,38 @@ fn fault(what: impl ToString) -> LabError {
     peer::fault("a mount", what)
 }
 
-impl MountedRam {
-    /// Mounts an empty file system of `bytes`.
-    pub(crate) fn new(lab: &Lab<'_>, cache: CacheMode, bytes: u64) -> Result<MountedRam, LabError> {
+impl OwnMount {
+    /// Mounts an empty file system in memory, of `bytes`.
+    pub(crate) fn of_ram(lab: &Lab<'_>, cache: CacheMode, bytes: u64) -> Result<OwnMount, LabError> {
+        OwnMount::new(lab, cache, move |_, pool| Ok(Rc::new(Ram::new(RamConfig::sized(bytes), pool.clone()))))
+    }
+
+    /// Mounts a directory, which calls are passed through to.
+    pub(crate) fn of_directory(lab: &Lab<'_>, cache: CacheMode, directory: &Path) -> Result<OwnMount, LabError> {
+        let directory = directory.to_owned();
+        raise_descriptors();
+        OwnMount::new(lab, cache, move |rt, pool| {
+            let fs = HostFs::open(rt, pool, &directory).map_err(|error| error.to_string())?;
+            Ok(Rc::new(fs))
+        })
+    }
+
+    fn new(
+        lab: &Lab<'_>,
+        cache: CacheMode,
+        open: impl FnOnce(&Rt, &Pool) -> Result<Rc<dyn FileSystem>, String> + Send + 'static,
+    ) -> Result<OwnMount, LabError> {
         let folder = lab.folder()?;
         let at = folder.path().canonicalize().map_err(fault)?;
         let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 1 };
         let ((asks, asked), (tell, told)) = (channel(), channel());
         let server = std::thread::spawn(move || {
             let reactor = Reactor::new(RealConfig::seeded(1)).map_err(|error| error.to_string())?;
-            reactor.block_on(serve(reactor.rt(), bytes, setup, tell, asked))
+            let pool = Pool::default();
+            let fs = open(&reactor.rt(), &pool)?;
+            reactor.block_on(serve(reactor.rt(), (fs, pool), setup, tell, asked))
         });
-        let mount = MountedRam { at, _folder: folder, asks: Some(asks), server: Some(server) };
+        let mount = OwnMount { at, _folder: folder, asks: Some(asks), server: Some(server) };
         match told.recv() {
             Ok(()) => Ok(mount),
             Err(_) => Err(fault("the kernel refuses it; it takes root and /dev/fuse")),
@@ -64,7 +86,7 @@ impl MountedRam {
     }
 }
 
-impl Drop for MountedRam {
+impl Drop for OwnMount {
     fn drop(&mut self) {
         // The experiment has closed its files; after an error it may not have.
         let _gone = unmount(&self.at, false).or_else(|_| unmount(&self.at, true));
@@ -89,14 +111,12 @@ fn options() -> MountOptions {
 
 async fn serve(
     rt: Rt,
-    bytes: u64,
+    (fs, pool): (Rc<dyn FileSystem>, Pool),
     setup: MountSetup,
     tell: Sender<()>,
     asked: Receiver<Sender<u64>>,
 ) -> Result<(), String> {
-    let pool = Pool::default();
-    let ram = Rc::new(Ram::new(RamConfig::sized(bytes), pool.clone()));
-    let mounted = Mounted::start(&rt, &pool, ram, &setup).map_err(|error| error.to_string())?;
+    let mounted = Mounted::start(&rt, &pool, fs, &setup).map_err(|error| error.to_string())?;
     let (of, clock) = (mounted.clone(), rt.clone());
     rt.spawn_detached("questions", async move {
         loop {

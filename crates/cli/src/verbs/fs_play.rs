@@ -1,4 +1,6 @@
-//! `esker fs play`: makes the calls of scripts on a file system of ours.
+//! `esker fs play`: makes the calls of scripts on a file system of ours, or in a directory of this machine.
+
+mod in_place;
 
 use std::path::{Path, PathBuf};
 
@@ -22,12 +24,19 @@ pub const VERB: Verb = Verb::of::<Play>(About {
               file system, as the superuser. Behind each call its outcome is printed, in a line that begins \
               with //=. Such a line in a script states what is expected: so what is printed is a script that \
               expects the same again. The exit status is 4 if an outcome differs from what a script expects. \
-              docs/guide/file-systems.md lists the calls.",
+              docs/guide/file-systems.md lists the calls.\n\n\
+              With --dir, the kernel plays each script in a new folder of the directory, which is removed behind it. A \
+              process of its own makes the calls. The superuser's has that folder as its root. Another user's has not, \
+              and plays no absolute paths, no paths with \"..\", and no `become`.",
     examples: &[
         Example { line: "esker fs play names.script", does: "plays it on a file system in memory" },
         Example { line: "esker fs play names.script > expected.script", does: "states what came of it" },
         Example { line: "esker fs play expected.script", does: "says whether it comes out so again" },
         Example { line: "esker fs play *.script --on ram --json", does: "plays several, for programs" },
+        Example {
+            line: "esker fs play expected.script --dir /mnt",
+            does: "says whether the kernel does the same there",
+        },
     ],
 });
 
@@ -42,12 +51,18 @@ struct Play {
     /// Kind of the file system
     #[arg(long, value_name = "KIND", default_value = "ram")]
     on: String,
+    /// Directory of this machine to play in, in place of a file system of Esker
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["on", "seed"])]
+    dir: Option<PathBuf>,
     /// Seed of the world
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// JSON, for programs
     #[arg(long)]
     json: bool,
+    /// Be the process that plays in this folder
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with_all = ["on", "seed", "dir", "json"])]
+    inside: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,31 +75,41 @@ enum PlayError {
 
 impl Run for Play {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let kind = fs_kinds::find(&self.on)?;
         let mut differing = 0;
         let mut played = Vec::new();
         for path in &self.scripts {
             let name = path.display().to_string();
             let lines = read(&name, path)?;
-            let simulation = plain(kind, self.seed)?;
-            let clock = simulation.sim.rt();
-            let world = World::new(simulation.files.clone(), Settings::usual(), move || Stamp(clock.wall()));
-            let ops: Vec<ScriptOp> = lines.iter().map(|line| line.op.clone()).collect();
-            let outcomes = simulation.sim.try_block_on(async move {
-                let mut actor = Actor::new(world.process(Cred::root()));
-                let mut outcomes: Vec<Outcome> = Vec::new();
-                for op in &ops {
-                    outcomes.push(actor.call(op).await);
-                }
-                outcomes
-            })?;
-            let told: Vec<String> = outcomes.iter().map(Outcome::to_string).collect();
+            let told = match (&self.inside, &self.dir) {
+                (Some(folder), _) => return in_place::inside(folder, &lines, terminal),
+                (None, Some(dir)) => in_place::play(dir, &name, &lines)?,
+                (None, None) => self.simulated(&lines)?,
+            };
             differing += report(&name, &lines, &told, self.json, &mut played, terminal)?;
         }
         if self.json {
             terminal.say(&Value::Array(played).to_string())?;
         }
         if differing == 0 { Ok(()) } else { Err(Failure::Passed(DIFFERS)) }
+    }
+}
+
+impl Play {
+    /// Plays a script on a new file system of ours. Answers a line for each call.
+    fn simulated(&self, lines: &[ScriptLine]) -> Result<Vec<String>, Failure> {
+        let simulation = plain(fs_kinds::find(&self.on)?, self.seed)?;
+        let clock = simulation.sim.rt();
+        let world = World::new(simulation.files.clone(), Settings::usual(), move || Stamp(clock.wall()));
+        let ops: Vec<ScriptOp> = lines.iter().map(|line| line.op.clone()).collect();
+        let outcomes = simulation.sim.try_block_on(async move {
+            let mut actor = Actor::new(world.process(Cred::root()));
+            let mut outcomes: Vec<Outcome> = Vec::new();
+            for op in &ops {
+                outcomes.push(actor.call(op).await);
+            }
+            outcomes
+        })?;
+        Ok(outcomes.iter().map(Outcome::to_string).collect())
     }
 }
 

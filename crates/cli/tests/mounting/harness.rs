@@ -98,16 +98,21 @@ impl Place {
 
     /// Runs `esker mount ram AT ARGS` and waits until it is mounted.
     pub fn mount(&self, at: &Path, args: &[&str]) -> Server {
+        self.mount_kind("ram", at, args)
+    }
+
+    /// The same for a kind.
+    pub fn mount_kind(&self, kind: &str, at: &Path, args: &[&str]) -> Server {
         let mut command = Command::new(ESKER);
-        command.args(["mount", "ram", text(at)]).args(args);
-        self.start(command)
+        command.args(["mount", kind, text(at)]).args(args);
+        self.start(kind, command)
     }
 
     /// The same by an ordinary user.
     pub fn mount_as_user(&self, at: &Path, args: &[&str]) -> Server {
         let mut command = Command::new("runuser");
         command.args(["-u", USER, "--", ESKER, "mount", "ram", text(at)]).args(args);
-        self.start(command)
+        self.start("ram", command)
     }
 
     /// Runs `esker serve STACK ARGS` with its control socket here, and gives its lines once all are there.
@@ -117,9 +122,9 @@ impl Place {
         self.started(command, |line| line.contains("control"))
     }
 
-    fn start(&self, command: Command) -> Server {
+    fn start(&self, kind: &str, command: Command) -> Server {
         let (server, lines) = self.started(command, |_| true);
-        assert!(lines[0].starts_with("ram is mounted at "), "{lines:?}");
+        assert!(lines[0].starts_with(&format!("{kind} is mounted at ")), "{lines:?}");
         server
     }
 

@@ -21,6 +21,11 @@ fn what_is_wrong_is_named() {
     assert!(error(&["ram", text(&at), "-o", "sise=5"]).contains("-o sise"));
     assert!(error(&["ram", text(&at), "-o", "size=many"]).contains("-o size=many"));
     assert!(error(&["ram", text(&at), "-o", "fast"]).contains("-o fast is no option"));
+    let host = |dir: &str| error(&["host", text(&at), "-o", dir]);
+    assert!(error(&["host", text(&at)]).contains("add -o dir=PATH"));
+    assert!(host("dir=/nothing/here").contains("/nothing/here: No such file or directory"));
+    assert!(host(&format!("dir={}", text(&place.path("file")))).contains("Not a directory"));
+    assert!(host("size=5").contains("-o size"));
     let behind = error(&["ram", text(&at), "--background", "-o", "size=many"]);
     assert!(behind.contains("-o size=many"), "{behind}");
     assert!(!is_mounted(&at));

@@ -29,6 +29,35 @@ fn a_file_system_is_mounted_used_and_taken_away() {
 }
 
 #[test]
+fn a_directory_is_mounted_and_what_is_done_there_is_done_below() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let [at, below] = ["mnt", "below"].map(|name| place.directory(name));
+    fs::write(below.join("old"), b"old").unwrap();
+    let dir = format!("dir={}", text(&below));
+    for cache in ["through", "writeback", "none"] {
+        let mut server = place.mount_kind("host", &at, &["--cache", cache, "-o", &dir]);
+        assert_eq!(fs::read(at.join("old")).unwrap(), b"old");
+        fs::write(at.join(cache), b"bytes").unwrap();
+        fs::rename(at.join("old"), at.join("moved")).unwrap();
+        fs::rename(at.join("moved"), at.join("old")).unwrap();
+        check_tool(ESKER, &["umount", text(&at)]);
+        server.end();
+        assert!(!is_mounted(&at) && fs::read_dir(&at).unwrap().next().is_none(), "{cache}");
+        assert_eq!(fs::read(below.join(cache)).unwrap(), b"bytes");
+    }
+    assert_eq!(fs::read_dir(&below).unwrap().count(), 4);
+    // A directory may be mounted over itself: what is mounted is what was there.
+    let over = format!("dir={}", text(&below));
+    let mut server = place.mount_kind("host", &below, &["-o", &over]);
+    assert_eq!(fs::read(below.join("none")).unwrap(), b"bytes");
+    check_tool(ESKER, &["umount", text(&below)]);
+    server.end();
+}
+
+#[test]
 fn an_ordinary_user_mounts_through_the_helper() {
     if !can_run_as_user() {
         return;

@@ -1,4 +1,4 @@
-//! A mounted file system in memory, served by a thread of the test.
+//! A mounted file system, in memory or of a directory, served by a thread of the test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use esker_base::Nanos;
 use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_fs_host::HostFs;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
@@ -37,6 +38,9 @@ pub fn can_run() -> bool {
     reason.is_none()
 }
 
+/// Makes the file system, in memory or of a directory.
+type Make = fn(&Rt, Ram, &Path) -> Rc<dyn FileSystem>;
+
 enum Ask {
     Requests(Sender<Requests>),
     Stop,
@@ -45,7 +49,9 @@ enum Ask {
 /// A mount. Taken away when dropped.
 pub struct Mount {
     pub at: PathBuf,
-    _dir: tempfile::TempDir,
+    /// What lies below, if it passes calls through.
+    pub below: PathBuf,
+    dir: Option<tempfile::TempDir>,
     asks: Sender<Ask>,
     server: Option<JoinHandle<()>>,
 }
@@ -53,26 +59,38 @@ pub struct Mount {
 impl Mount {
     /// Mounts a file system in memory.
     pub fn new(cache: CacheMode) -> Mount {
-        Mount::over(cache, |_, ram| Rc::new(ram))
+        Mount::over(cache, |_, ram, _| Rc::new(ram))
     }
 
     /// The same, which answers no call at once.
     pub fn late(cache: CacheMode) -> Mount {
-        Mount::over(cache, |rt, ram| Rc::new(Late::new(rt, ram)))
+        Mount::over(cache, |rt, ram, _| Rc::new(Late::new(rt, ram)))
     }
 
-    fn over(cache: CacheMode, make: fn(&Rt, Ram) -> Rc<dyn FileSystem>) -> Mount {
+    /// Mounts a directory, through which calls pass.
+    pub fn host(cache: CacheMode) -> Mount {
+        Mount::over(cache, |rt, _, below| Rc::new(HostFs::open(rt, &Pool::default(), below).unwrap()))
+    }
+
+    fn over(cache: CacheMode, make: Make) -> Mount {
         let dir = tempfile::tempdir().unwrap();
-        let at = fs::canonicalize(dir.path()).unwrap();
+        let [at, below] = ["at", "below"].map(|name| fs::canonicalize(dir.path()).unwrap().join(name));
+        [&at, &below].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
         let (asks, asked) = channel();
         let (tell, told) = channel();
         let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 7 };
+        let folder = below.clone();
         let server = thread::spawn(move || {
             let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-            reactor.block_on(serve(reactor.rt(), setup, make, tell, asked));
+            reactor.block_on(serve(reactor.rt(), setup, (make, folder), tell, asked));
         });
         told.recv().expect("it is mounted");
-        Mount { at, _dir: dir, asks, server: Some(server) }
+        Mount { at, below, dir: Some(dir), asks, server: Some(server) }
+    }
+
+    /// Ends the mount, and leaves what lay below.
+    pub fn ended(mut self) -> tempfile::TempDir {
+        self.dir.take().expect("a mount ends once")
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -125,16 +143,10 @@ fn options() -> MountOptions {
     }
 }
 
-async fn serve(
-    rt: Rt,
-    setup: MountSetup,
-    make: fn(&Rt, Ram) -> Rc<dyn FileSystem>,
-    tell: Sender<()>,
-    asked: Receiver<Ask>,
-) {
+async fn serve(rt: Rt, setup: MountSetup, (make, below): (Make, PathBuf), tell: Sender<()>, asked: Receiver<Ask>) {
     let pool = Pool::default();
     let ram = Ram::new(RamConfig::sized(BYTES), pool.clone());
-    let fs = make(&rt, ram.clone());
+    let fs = make(&rt, ram.clone(), &below);
     let mounted = Mounted::start(&rt, &pool, fs.clone(), &setup).unwrap();
     tell.send(()).unwrap();
     let rt_own = rt.clone();

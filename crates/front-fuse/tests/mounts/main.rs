@@ -9,4 +9,5 @@ mod harness;
 mod late;
 mod maps;
 mod names;
+mod passed;
 mod requests;

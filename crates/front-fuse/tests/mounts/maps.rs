@@ -37,7 +37,7 @@ fn a_shared_map_and_the_file_are_one() {
         return esker_skip::skip(esker_skip::Ability::Program, format_args!("python3 maps files"));
     }
     for cache in MODES {
-        for mount in [Mount::new(cache), Mount::late(cache)] {
+        for mount in [Mount::new(cache), Mount::late(cache), Mount::host(cache)] {
             run("python3", &["-c", PROGRAM], &mount.at);
             let bytes = fs::read(mount.path("mapped")).unwrap();
             assert_eq!((bytes.len(), bytes[0]), (20_000, b'Z'), "{cache:?}");

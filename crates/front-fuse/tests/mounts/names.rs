@@ -1,4 +1,5 @@
-//! Calls on names and attributes, in every cache mode, on a file system that answers at once and on one that does not.
+//! Calls on names and attributes, in every cache mode, on a file system that answers at once, on one that does not, and
+//! on a directory through which calls pass.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -18,6 +19,7 @@ fn in_all(check: fn(&Mount)) {
     for cache in MODES {
         check(&Mount::new(cache));
         check(&Mount::late(cache));
+        check(&Mount::host(cache));
     }
 }
 
@@ -166,7 +168,10 @@ fn extended_attributes_and_flags_are_kept() {
 #[test]
 fn a_file_without_a_name_gets_one_or_goes() {
     in_all(|mount| {
-        let open = || rustix::fs::open(&mount.at, OFlags::TMPFILE | OFlags::RDWR, Mode::RUSR | Mode::WUSR).unwrap();
+        let open = || {
+            rustix::fs::open(&mount.at, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
+                .unwrap()
+        };
         let file = open();
         rustix::io::write(&file, b"bytes").unwrap();
         let own = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));

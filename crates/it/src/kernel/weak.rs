@@ -16,6 +16,7 @@ use esker_block::store::SparseStore;
 use esker_block::{Bio, Device, Done, Limits, Op, Step};
 use esker_dev::{Defer, Media};
 use esker_front_fuse::{Attached, Export, Setup};
+use esker_fs_host::Host;
 use esker_fs_posix::script::{Bounded, Durable, Outcome, Player, ScriptOp, at_once, audit};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
@@ -26,7 +27,6 @@ use esker_vfs::{Ram, RamConfig};
 use rustix::fs::{Mode, OFlags};
 
 use super::bed::run;
-use super::host::Host;
 
 const SIZE: u64 = 16 << 20;
 const BLOCK: u32 = 512;
@@ -194,7 +194,8 @@ fn play(number: u64, script: Vec<ScriptOp>, mounted: &Path, journal: &Journal) -
     let at = mounted.join(format!("s{number}"));
     let from = journal.points();
     fs::create_dir(&at).and_then(|()| std::env::set_current_dir(&at)).map_err(|error| error.to_string())?;
-    let (mut theirs, ram) = (Host::at(&at), Ram::new(RamConfig::sized(4 << 20), Pool::default()));
+    let mut theirs = Host::at(&at).map_err(|error| error.to_string())?;
+    let ram = Ram::new(RamConfig::sized(4 << 20), Pool::default());
     let mut ours = actor(Rc::new(ram.clone()));
     at_once(theirs.call(&ScriptOp::Sync(Durable::All)));
     let moment = |op, succeeded, from| {
@@ -247,9 +248,9 @@ fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Resul
         }
         let told = |error: rustix::io::Errno| format!("{}: {error}", at.display());
         rustix::process::chroot(&at).and_then(|()| rustix::process::chdir("/")).map_err(told)?;
-        let tree = tree_of(at_once(audit(&mut Host::at(Path::new("/")))));
+        let tree = Host::at(Path::new("/")).map(|mut host| tree_of(at_once(audit(&mut host))));
         rustix::process::fchdir(&root).and_then(|()| rustix::process::chroot(".")).map_err(told)?;
-        found.push(Some(tree));
+        found.push(Some(tree.map_err(|error| error.to_string())?));
     }
     Ok(found)
 }

@@ -4,6 +4,7 @@
 //! Root, working directory and rights belong to a whole process, and a mount to its namespace. So each file system has
 //! a process of its own, which runs this program again for [`child`] alone, and leaves no mount behind however it ends.
 
+mod passed;
 mod rules;
 mod scripts;
 
@@ -12,9 +13,10 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
+use esker_fs_host::Host;
 use esker_fs_posix::script::{Actor, Facts, Held, Object, Outcome, Player, Random, ScriptOp, at_once, audit};
 use esker_fs_posix::{Follow, SetTime, Settings, Whence, World};
-use esker_it::kernel::{Bed, Host, System, hard_links_are_protected};
+use esker_it::kernel::{Bed, System, hard_links_are_protected};
 use esker_rt::mem::Pool;
 use esker_testkit::Ability;
 use esker_vfs::{Cred, FileType, Ram, RamConfig, Stamp};
@@ -92,25 +94,39 @@ fn check_in_a_process(system: System, test: &str, calls: usize) {
     println!("{text}");
 }
 
+/// The file system that the test above names.
+fn system() -> System {
+    let name = std::env::var(SYSTEM_VARIABLE).expect("the test above names the file system");
+    System::named(&name).expect("one of the list")
+}
+
 #[test]
 #[ignore = "needs a process of its own: the tests above run it, as often as ESKER_FILES_CALLS asks for"]
 fn child() {
-    let name = std::env::var(SYSTEM_VARIABLE).expect("the test above names the file system");
-    let system = System::named(&name).expect("one of the list");
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let bed = Bed::new(system(), folder.path());
+    play_at_random(system(), &|script| bed.in_a_tree(|| compare(system(), script, &mut by_the_kernel())));
+}
+
+/// The kernel itself, for a process whose root directory is an empty one.
+fn by_the_kernel() -> Host {
+    Host::at(Path::new("/")).expect("a root directory opens")
+}
+
+/// Plays random scripts on both sides, as many as the test above asks for. `compare` does so in an empty tree.
+fn play_at_random(system: System, compare: &dyn Fn(&[ScriptOp]) -> Played) {
+    let name = system.name();
     let (seed, calls) = (number(SEED_VARIABLE, 1), number(CALLS_VARIABLE, CALLS));
     println!("{name}, seed {seed}, {calls} calls");
-    let folder = tempfile::tempdir().expect("a scratch folder");
-    let bed = Bed::new(system, folder.path());
     let (mut made, mut succeeded, mut explained) = (0, 0, BTreeMap::new());
     let mut round = seed as u64;
     while made < calls {
         let script: Vec<ScriptOp> = Random::new(round).filter(|op| rules::is_played(system, op)).take(SCRIPT).collect();
-        let played = bed.in_a_tree(|| compare(system, &script));
+        let played = compare(&script);
         if let Err(difference) = &played.verdict {
-            let script = shortened(&bed, system, script);
+            let script = shortened(compare, script);
             let lines: Vec<_> = script.iter().map(ScriptOp::to_string).collect();
-            let last =
-                bed.in_a_tree(|| compare(system, &script)).verdict.expect_err("it was shortened while it differs");
+            let last = compare(&script).verdict.expect_err("it was shortened while it differs");
             panic!("{name}, seed {round}: {difference}\nshortened:\n{}\n{last}", lines.join("\n"));
         }
         (made, succeeded) = (made + played.calls, succeeded + played.succeeded);
@@ -131,8 +147,8 @@ struct Played {
 }
 
 /// Plays a script on both sides, in a root directory that is empty.
-fn compare(system: System, script: &[ScriptOp]) -> Played {
-    let (mut ours, mut theirs) = (actor(), Host::at(Path::new("/")));
+fn compare(system: System, script: &[ScriptOp], theirs: &mut impl Player) -> Played {
+    let mut ours = actor();
     let mut played = Played { calls: 0, succeeded: 0, explained: BTreeMap::new(), verdict: Ok(()) };
     for (number, op) in script.iter().enumerate() {
         let (our, their) = (at_once(ours.call(op)), at_once(theirs.call(op)));
@@ -162,20 +178,20 @@ fn compare(system: System, script: &[ScriptOp]) -> Played {
                     }
                     (Then::Ends, _) => {
                         // The audit is called for what it leaves: the superuser in the root directory.
-                        at_once(audit(&mut theirs));
+                        at_once(audit(theirs));
                         return played;
                     }
                     (Then::GoesOn | Then::Rewinds, _) => {}
                 }
             }
             None => {
-                at_once(audit(&mut theirs));
+                at_once(audit(theirs));
                 played.verdict = Err(format!("call {number}: {op}\n  ours:   {our}\n  kernel: {their}"));
                 return played;
             }
         }
     }
-    let (our, their) = (at_once(audit(&mut ours)), at_once(audit(&mut theirs)));
+    let (our, their) = (at_once(audit(&mut ours)), at_once(audit(theirs)));
     let differs = our.iter().zip(&their).find(|(our, their)| our != their && !rules::is_one_tree(system, our, their));
     if let Some((our, their)) = differs {
         played.verdict = Err(format!("the tree:\n  ours:   {our}\n  kernel: {their}"));
@@ -208,8 +224,8 @@ fn actor() -> Actor {
 }
 
 /// A script without the calls that a difference does not need.
-fn shortened(bed: &Bed, system: System, mut script: Vec<ScriptOp>) -> Vec<ScriptOp> {
-    let differs = |script: &[ScriptOp]| bed.in_a_tree(|| compare(system, script)).verdict.is_err();
+fn shortened(compare: &dyn Fn(&[ScriptOp]) -> Played, mut script: Vec<ScriptOp>) -> Vec<ScriptOp> {
+    let differs = |script: &[ScriptOp]| compare(script).verdict.is_err();
     let mut step = script.len() / 2;
     while step > 0 {
         let mut at = 0;

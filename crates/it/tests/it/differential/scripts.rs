@@ -8,12 +8,12 @@ use esker_fs_posix::script::{ScriptLine, ScriptOp, at_once, play};
 use esker_it::kernel::{Bed, System};
 use esker_testkit::files::{Reach, Stage, WholeConfig, WholeSubject};
 
-use super::{NO_DIFFERENCE, SYSTEM_VARIABLE, actor, check_in_a_process, compare, rules};
+use super::{NO_DIFFERENCE, Played, actor, by_the_kernel, check_in_a_process, compare, rules, system};
 
 /// Scripts that there are at least.
 const SCRIPTS_MIN: usize = 80;
 
-struct Named {
+pub(super) struct Named {
     name: String,
     lines: Vec<ScriptLine>,
 }
@@ -24,7 +24,7 @@ impl Named {
     }
 }
 
-fn read() -> Vec<Named> {
+pub(super) fn read() -> Vec<Named> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let entries = std::fs::read_dir(&folder).expect("the folder of scripts");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -93,21 +93,26 @@ fn scripts_of_xfstests_come_out_on_tmpfs_as_on_ram() {
 #[test]
 #[ignore = "needs a process of its own: the tests above run it"]
 fn child() {
-    let name = std::env::var(SYSTEM_VARIABLE).expect("the test above names the file system");
-    let system = System::named(&name).expect("one of the list");
+    // Inside the tree they are not to be found.
     let scripts = read();
     let folder = tempfile::tempdir().expect("a scratch folder");
-    let bed = Bed::new(system, folder.path());
-    let (mut wrong, mut played) = (Vec::new(), 0);
+    let bed = Bed::new(system(), folder.path());
+    play_all(scripts, &|script| bed.in_a_tree(|| compare(system(), script, &mut by_the_kernel())));
+}
+
+/// Plays all scripts on both sides. `compare` does so in an empty tree.
+pub(super) fn play_all(scripts: Vec<Named>, compare: &dyn Fn(&[ScriptOp]) -> Played) {
+    let (system, mut wrong, mut played) = (system(), Vec::new(), 0);
     for script in scripts {
         let (name, ops) = (&script.name, script.ops());
         if !ops.iter().all(|op| rules::is_played(system, op)) {
             continue;
         }
         played += 1;
-        wrong.extend(bed.in_a_tree(|| compare(system, &ops)).verdict.err().map(|what| format!("{name}: {what}")));
+        wrong.extend(compare(&ops).verdict.err().map(|what| format!("{name}: {what}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let name = system.name();
     println!("{name}: {played} scripts, {NO_DIFFERENCE}");
     assert!(played >= SCRIPTS_MIN * 3 / 4, "{played} scripts are played on {name}");
 }
