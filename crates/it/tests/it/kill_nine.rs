@@ -70,6 +70,7 @@ fn the_child_serves() {
         measure: Measure::Off,
         metrics: None,
         stop_patience: Nanos::secs(60),
+        file_systems: esker_serve::FileSystems::NONE,
     };
     let served = Served::start(&rt, &Pool::default(), esker_kinds::ALL, &spec, config).unwrap();
     let ended = reactor.block_on(async move { served.run(std::future::pending()).await });
