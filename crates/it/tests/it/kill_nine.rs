@@ -6,15 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream as Random};
-use esker_front_nbd::listen::Access;
-use esker_front_nbd::{Client, server as nbd};
+use esker_front_nbd::Client;
 use esker_layer_mirror::check;
 use esker_rt::mem::{Pool, Slice};
 use esker_rt::net::{Address, Stream};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Secret};
 use esker_serve::{Config, Served};
-use esker_stack::{Measure, Spec};
+use esker_stack::Spec;
 
 const ROUNDS: u64 = 24;
 /// In these of each so many rounds one member is not there.
@@ -60,18 +59,7 @@ fn the_child_serves() {
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
     let rt = reactor.rt();
     rt.set_secrets(Box::new(|_| Ok(Secret::new((0..64).collect()))));
-    let config = Config {
-        control: control(&dir),
-        control_mode: 0o600,
-        nbd: nbd::Config::production(),
-        tls: None,
-        access: Access::default(),
-        io: "test".to_string(),
-        measure: Measure::Off,
-        metrics: None,
-        stop_patience: Nanos::secs(60),
-        file_systems: esker_serve::FileSystems::NONE,
-    };
+    let config = Config { stop_patience: Nanos::secs(60), ..Config::at(control(&dir), "test") };
     let served = Served::start(&rt, &Pool::default(), esker_kinds::ALL, &spec, config).unwrap();
     let ended = reactor.block_on(async move { served.run(std::future::pending()).await });
     panic!("a child is killed, but it ended: {ended:?}");
