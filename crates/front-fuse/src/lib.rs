@@ -10,9 +10,9 @@
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
 //! (requests to a file system). Then `exports` (devices as a file system) with `volume` (requests as block requests),
 //! and `isolated` (calls that this process may have to answer itself). Then `options` (words of `-o`), `mount_point`
-//! (directories), `mounting` (the calls that mount), [`mounted`] and [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
-//! [`registry`] (attachments of this machine), `users` (the users of a device), [`harden`] (of a process that holds
-//! devices).
+//! (directories), `mounting` (the calls that mount), [`mounted`] and [`attached`] (start and stop), [`busy`] (the users
+//! of a mount), [`alive`] (its server). Last [`registry`] (attachments of this machine), `users` (the users of a
+//! device), [`harden`] (of a process that holds devices).
 
 #![forbid(unsafe_code)]
 

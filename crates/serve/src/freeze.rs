@@ -78,7 +78,7 @@ pub(crate) async fn freeze(shared: &Rc<Shared>, limit: Nanos, patience: Nanos) -
     }
     let began = shared.rt.now();
     let left = || patience.saturating_sub(shared.rt.now().since(began));
-    // What the fronts and file systems hold back goes down while requests are still let in, and so does most of what a flush has to do.
+    // What fronts and file systems hold back goes down while requests are let in, and most of what a flush has to do.
     push_down(shared, patience).await?;
     shared.stack.flush_within(left()).await?;
     let since = shared.rt.now();

@@ -56,8 +56,8 @@ pub struct Config {
 
 impl Config {
     /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets
-    /// are open to users that the umask of the process allows, and nothing is encrypted, measured, handed out over HTTP or
-    /// mounted.
+    /// are open to users that the umask of the process allows, and nothing is encrypted, measured, handed out over HTTP
+    /// or mounted.
     pub fn at(control: Address, io: &str) -> Config {
         Config {
             control,
@@ -282,8 +282,8 @@ impl http::Pages for Shared {
 pub struct Served(Rc<Shared>);
 
 impl Served {
-    /// Builds the stack and listens at every address. Clients that connect are served from [`Served::run`] on, mounts are
-    /// there from [`Served::mount`] on.
+    /// Builds the stack and listens at every address. Clients that connect are served from [`Served::run`] on, mounts
+    /// are there from [`Served::mount`] on.
     ///
     /// # Errors
     /// [`ServeError`]; sockets made so far are removed again.
@@ -401,12 +401,12 @@ impl Served {
     }
 
     /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new
-    /// connections; requests under way are answered; everything is flushed; layers are closed. Mounts go first, and what
-    /// is in use of them is waited for, however long that takes.
+    /// connections; requests under way are answered; everything is flushed; layers are closed. Mounts go first, and
+    /// what is in use of them is waited for, however long that takes.
     ///
     /// # Errors
-    /// [`StopError`] for what was not answered or flushed in time, and for the first file system that could not be closed
-    /// or device that could not be flushed.
+    /// [`StopError`] for what was not answered or flushed in time, and for the first file system that could not be
+    /// closed or device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
         let shared = &self.0;
         shared.created.keep();

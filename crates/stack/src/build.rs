@@ -282,8 +282,8 @@ fn number_volumes(parts: &mut Parts, spec: &DeviceSpec) -> Result<(), &'static s
 /// Slots of one arrangement at most: a request behind the last one has a position, too.
 const SLOTS_MAX: usize = u16::MAX as usize;
 
-/// Places the parts as the text says, a slot on the device of each export or mount that has one, and a meter on each end that is
-/// measured.
+/// Places the parts as the text says, a slot on the device of each export or mount that has one, and a meter on each
+/// end that is measured.
 pub(crate) fn arrange(shared: &Rc<Shared>, parts: &Parts, spec: &Spec, measure: Measure) -> Result<Handle, BuildError> {
     let placed = spec.outlets().filter_map(|outlet| shared.exports.place(outlet, parts));
     let (mut slots, mut numbers): (Vec<Slot>, Vec<Rc<Number>>) = placed.unzip();

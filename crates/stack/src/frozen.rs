@@ -60,9 +60,9 @@ impl Stack {
         Ok(())
     }
 
-    /// Flushes the exports and the devices of mounts, whose layers may still hold something back, and then the devices at the bottom; also while
-    /// the stack is held. Failures are logged, and all are tried: one that waits does not keep the others of its kind
-    /// back.
+    /// Flushes the exports and the devices of mounts, whose layers may still hold something back, and then the devices
+    /// at the bottom; also while the stack is held. Failures are logged, and all are tried: one that waits does not
+    /// keep the others of its kind back.
     ///
     /// # Errors
     /// The first failure.

@@ -236,8 +236,8 @@ pub fn split_reference(reference: &str) -> (&str, &str) {
     reference.split_once('.').unwrap_or((reference, ""))
 }
 
-/// Whether `name` can name a device, port, export or mount: ASCII letters, digits, `_` and `-`, at most 64, not starting
-/// with `-`.
+/// Whether `name` can name a device, port, export or mount: ASCII letters, digits, `_` and `-`, at most 64, not
+/// starting with `-`.
 pub fn is_sound_name(name: &str) -> bool {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=64).contains(&name.len()) && !name.starts_with('-') && name.chars().all(is_fine)

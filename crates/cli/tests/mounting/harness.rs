@@ -134,11 +134,12 @@ impl Place {
         let file = fs::File::options().create(true).append(true).open(&log).expect("the log can be made");
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn().expect("the program starts");
-        let mut lines = Vec::new();
-        for line in BufReader::new(child.stdout.take().expect("it is piped")).lines() {
+        let out = child.stdout.take().expect("it is piped");
+        let (server, mut lines) = (Server(child), Vec::new());
+        for line in BufReader::new(out).lines() {
             lines.push(line.expect("text"));
             if lines.last().is_some_and(|line| is_last(line)) {
-                return (Server(child), lines);
+                return (server, lines);
             }
         }
         panic!("not mounted: {}", fs::read_to_string(&log).unwrap_or_default());
