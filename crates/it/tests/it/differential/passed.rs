@@ -1,5 +1,5 @@
-//! The file system that passes calls through, on directories of the kernel's file systems: the same scripts on it and on
-//! `Ram`, both under processes of ours. What differs is what differs between `Ram` and the kernel itself.
+//! The file system that passes calls through, on directories of the kernel's file systems: the same scripts on it and
+//! on `Ram`, both under processes of ours. What differs is what differs between `Ram` and the kernel itself.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
