@@ -1,5 +1,5 @@
-//! The file system that passes calls through, on directories of ext4 and tmpfs: the same scripts on it and on `Ram`,
-//! both under processes of ours.
+//! The file system that passes calls through, on directories of the kernel's file systems: the same scripts on it and
+//! on `Ram`, both under processes of ours. What differs is what differs between `Ram` and the kernel itself.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,16 @@ fn a_directory_of_ext4_passes_random_calls_through() {
 }
 
 #[test]
+fn a_directory_of_xfs_passes_random_calls_through() {
+    check_in_a_process(System::Xfs, "differential::passed::random_child", CALLS);
+}
+
+#[test]
+fn a_directory_of_btrfs_passes_random_calls_through() {
+    check_in_a_process(System::Btrfs, "differential::passed::random_child", CALLS);
+}
+
+#[test]
 fn a_directory_of_tmpfs_passes_random_calls_through() {
     check_in_a_process(System::Tmpfs, "differential::passed::random_child", CALLS);
 }
@@ -29,6 +39,16 @@ fn a_directory_of_tmpfs_passes_random_calls_through() {
 #[test]
 fn scripts_of_xfstests_come_out_on_a_directory_of_ext4_as_on_ram() {
     check_in_a_process(System::Ext4, "differential::passed::scripts_child", 0);
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_a_directory_of_xfs_as_on_ram() {
+    check_in_a_process(System::Xfs, "differential::passed::scripts_child", 0);
+}
+
+#[test]
+fn scripts_of_xfstests_come_out_on_a_directory_of_btrfs_as_on_ram() {
+    check_in_a_process(System::Btrfs, "differential::passed::scripts_child", 0);
 }
 
 #[test]
