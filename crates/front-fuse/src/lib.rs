@@ -8,7 +8,7 @@
 //! own, because its header is read into another piece of memory by the same call.
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
-//! (requests to a file system). Then `exports` (devices as a file system) with `volume` (requests as block requests),
+//! (requests to a file system), `transport` (the two ways of `wire`). Then `exports` (devices as a file system) with `volume` (requests as block requests),
 //! and `isolated` (calls that this process may have to answer itself). Then `mounting` (the calls that mount),
 //! [`mounted`] and [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
 //! [`registry`] (attachments of this machine), `users` (the users of a device), [`harden`] (of a process that holds
@@ -27,6 +27,7 @@ mod mounting;
 pub mod proto;
 pub mod registry;
 pub mod serve;
+mod transport;
 mod users;
 mod volume;
 mod wire;
@@ -39,6 +40,7 @@ pub use mounted::{MountSetup, Mounted};
 pub use mounting::{MountError, MountOptions, unmount};
 pub use registry::{Registry, RegistryError};
 pub use serve::CacheMode;
+pub use transport::{Transport, TransportError};
 pub use users::users_of;
 
 #[cfg(test)]

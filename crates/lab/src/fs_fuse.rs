@@ -2,7 +2,8 @@
 //!
 //! Both are mounted. Each call reaches its server: attributes are asked for anew, and what is read is not in the page
 //! cache. Rounds alternate. mergerfs is measured in each of its settings; its best one of a round counts, call by call.
-//! Our files lie in the memory of the server, those of mergerfs in the tmpfs below it.
+//! Our files lie in the memory of the server, those of mergerfs in the tmpfs below it. Where the kernel has FUSE over
+//! io_uring and it is switched on, a third mount takes its requests so, and is compared with ours by `/dev/fuse`.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +13,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use esker_base::units::MIB;
-use esker_front_fuse::CacheMode;
+use esker_front_fuse::{CacheMode, Transport};
 use esker_rt::mem::Pool;
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, StatxFlags};
 
@@ -28,6 +29,13 @@ const LARGE: u64 = 64 * MIB;
 const PAGES: usize = (LARGE / PAGE as u64) as usize;
 const IDS: [&str; 4] =
     ["getattr_ratio_mergerfs", "read4k_ratio_mergerfs", "create_ratio_mergerfs", "seq_read_ratio_mergerfs"];
+/// The same calls by io_uring, against ours by `/dev/fuse`.
+const URING_IDS: [&str; 4] = [
+    "uring_getattr_ratio_device",
+    "uring_read4k_ratio_device",
+    "uring_create_ratio_device",
+    "uring_seq_read_ratio_device",
+];
 /// Settings of mergerfs, as `-o` takes them.
 const SETTINGS: [&str; 3] = [
     "cache.files=off,category.create=ff",
@@ -42,7 +50,10 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let rivals = SETTINGS.into_iter().map(|setting| Mergerfs::new(lab, setting)).collect::<Result<Vec<_>, _>>()?;
     fill(ours.path())?;
     rivals.iter().try_for_each(|rival| fill(&rival.at))?;
-    let (mut our_rates, mut their_rates) = (Vec::new(), Vec::new());
+    let by_ring = MountedRam::over(lab, CacheMode::Through, Transport::Uring, 8 * LARGE);
+    let by_ring = by_ring.inspect_err(|error| lab.say(format!("no FUSE over io_uring: {error}"))).ok();
+    by_ring.iter().try_for_each(|mount| fill(mount.path()))?;
+    let (mut our_rates, mut their_rates, mut ring_rates) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=rounds {
         let our = rates(ours.path(), calls)?;
         let mut best = [0.0f64; 4];
@@ -53,12 +64,21 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         lab.say(format!("round {round} of {rounds}: ours {our:.0?}, mergerfs {best:.0?} a second"));
         our_rates.push(our);
         their_rates.push(best);
+        if let Some(mount) = &by_ring {
+            ring_rates.push(rates(mount.path(), calls)?);
+        }
     }
     let column = |rounds: &[[f64; 4]], at: usize| -> Vec<f64> { rounds.iter().map(|round| round[at]).collect() };
     let mut figures = Vec::new();
     for (at, id) in IDS.into_iter().enumerate() {
         let rival = "mergerfs on tmpfs, its best setting, calls or bytes per second";
         figures.push(timing::over(id, &column(&our_rates, at), column(&their_rates, at), rival));
+    }
+    if by_ring.is_some() {
+        for (at, id) in URING_IDS.into_iter().enumerate() {
+            let rival = "ours by /dev/fuse, calls or bytes per second";
+            figures.push(timing::over(id, &column(&ring_rates, at), column(&our_rates, at), rival));
+        }
     }
     figures.push(Figure::alone("getattr_us", 1e6 / timing::median(column(&our_rates, 0)), "us"));
     figures.push(Figure::alone("read4k_us", 1e6 / timing::median(column(&our_rates, 1)), "us"));

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use esker_base::Nanos;
-use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, Transport, unmount};
 use esker_lab_kit::{Lab, LabError, peer};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -35,12 +35,23 @@ fn fault(what: impl ToString) -> LabError {
 impl MountedRam {
     /// Mounts an empty file system of `bytes`.
     pub(crate) fn new(lab: &Lab<'_>, cache: CacheMode, bytes: u64) -> Result<MountedRam, LabError> {
+        MountedRam::over(lab, cache, Transport::Device, bytes)
+    }
+
+    /// The same, whose requests come by a transport.
+    pub(crate) fn over(
+        lab: &Lab<'_>,
+        cache: CacheMode,
+        transport: Transport,
+        bytes: u64,
+    ) -> Result<MountedRam, LabError> {
         let folder = lab.folder()?;
         let at = folder.path().canonicalize().map_err(fault)?;
-        let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 1 };
+        let setup = MountSetup { at: at.clone(), cache, transport, options: options(), issuer: 1 };
         let ((asks, asked), (tell, told)) = (channel(), channel());
         let server = std::thread::spawn(move || {
-            let reactor = Reactor::new(RealConfig::seeded(1)).map_err(|error| error.to_string())?;
+            let reactor = Reactor::new(RealConfig { commands: transport == Transport::Uring, ..RealConfig::seeded(1) });
+            let reactor = reactor.map_err(|error| error.to_string())?;
             reactor.block_on(serve(reactor.rt(), bytes, setup, tell, asked))
         });
         let mount = MountedRam { at, _folder: folder, asks: Some(asks), server: Some(server) };

@@ -6,7 +6,7 @@ mod options;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use esker_front_fuse::{Alive, CacheMode, MountOptions, MountSetup, Mounted, mount_at};
+use esker_front_fuse::{Alive, CacheMode, MountOptions, MountSetup, Mounted, Transport, mount_at};
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::{Either, race};
@@ -39,6 +39,7 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount ram /mnt", does: "mounts a file system in memory" },
         Example { line: "esker mount ram dir -o size=2GiB,noexec --background", does: "does so and returns" },
         Example { line: "esker mount ram /mnt --cache writeback", does: "lets the kernel hold writes back" },
+        Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],
 });
 
@@ -56,6 +57,9 @@ struct MountArgs {
     /// What the kernel keeps of files: `writeback` orders nothing but what is synchronised, `none` keeps no pages
     #[arg(long, value_enum, default_value = "through")]
     cache: Cache,
+    /// How requests come from the kernel: `uring` takes Linux 6.14 and a switch of the kernel, which `esker mount` names
+    #[arg(long, value_enum, default_value = "auto")]
+    transport: Way,
     /// Options, with commas between them (may be repeated)
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
@@ -86,6 +90,27 @@ impl Cache {
             Cache::Through => CacheMode::Through,
             Cache::Writeback => CacheMode::WriteBack,
             Cache::None => CacheMode::None,
+        }
+    }
+}
+
+/// Transports by name.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Way {
+    /// The one that was measured to be better
+    Auto,
+    /// Calls on /dev/fuse
+    Device,
+    /// Memory that the kernel shares, by io_uring
+    Uring,
+}
+
+impl Way {
+    fn transport(self) -> Transport {
+        match self {
+            Way::Auto => Transport::Auto,
+            Way::Device => Transport::Device,
+            Way::Uring => Transport::Uring,
         }
     }
 }
@@ -139,13 +164,14 @@ impl MountArgs {
             esker_front_fuse::harden::leave_session()?;
         }
         let signals = Signals::catch()?;
-        let reactor = Reactor::new(RealConfig::seeded(1))?;
+        let transport = self.transport.transport();
+        let reactor = Reactor::new(RealConfig { commands: transport == Transport::Uring, ..RealConfig::seeded(1) })?;
         let rt = reactor.rt();
         self.logging.start(&rt)?;
         let pool = Pool::new(KEPT_BYTES_MAX);
         let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let fs = kind.open(&Opening { rt: &rt, pool: &pool, options: rest, owner })?;
-        let setup = MountSetup { at: at.clone(), cache: self.cache.mode(), options, issuer: 0 };
+        let setup = MountSetup { at: at.clone(), cache: self.cache.mode(), transport, options, issuer: 0 };
         let stop = notify::stopping(signals.first(&rt)?);
         let mounted = reactor.block_on({
             let (rt, pool, fs) = (rt.clone(), pool.clone(), fs.clone());
@@ -184,6 +210,7 @@ async fn until_gone(
     for (name, count) in mounted.requests() {
         rt.log(Level::Debug, format_args!("{count} requests {name}"));
     }
+    rt.log(Level::Debug, format_args!("{} requests came by io_uring", mounted.requests_by_ring()));
     fs.close().await.map_err(MountPointError::NotFlushed)
 }
 
