@@ -253,6 +253,8 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
     play(
         |kernel| {
             let file = made(kernel, b"shut").node;
+            // The gate shuts behind the answer.
+            thread::sleep(std::time::Duration::from_millis(50));
             let read = ReadIn { size: 10, ..ReadIn::zero() };
             let asked = kernel.tell(opcode::READ, file, read.as_bytes());
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: asked }.as_bytes());
