@@ -40,8 +40,10 @@ fn a_reader_that_is_interrupted_ends_although_its_answer_waits() {
         // Opened before, because an open is not given up.
         let files = [(); 4].map(|()| File::open(mount.path("f")).unwrap());
         mount.shut(true);
+        let before = mount.requests().values().sum::<u64>();
         let mut readers = files.map(reader);
-        mount.wait_for("READ", 4);
+        // Each reads, or looks at attributes first.
+        mount.wait_until(|asked| asked.values().sum::<u64>() >= before + 4);
         for reader in &mut readers {
             let pid = rustix::process::Pid::from_child(reader);
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();

@@ -51,7 +51,7 @@ fn reactor(transport: Transport) -> Reactor {
 enum Ask {
     Requests(Sender<Requests>),
     /// Whether calls wait at the gate from now on.
-    Shut(bool),
+    Shut(bool, Sender<()>),
     /// Others have changed something; told when the kernel has dropped it.
     Change(Change, Sender<()>),
     /// The server ends, whatever is mounted.
@@ -106,7 +106,10 @@ impl Mount {
 
     /// From now on calls of a file system that is late wait at its gate, or no longer.
     pub fn shut(&self, is_shut: bool) {
-        self.asks.send(Ask::Shut(is_shut)).unwrap();
+        let (tell, told) = channel();
+        self.asks.send(Ask::Shut(is_shut, tell)).unwrap();
+        // A server that has ended answers no call.
+        let _ended = told.recv();
     }
 
     /// Ends the server while it is mounted, and waits for that.
@@ -126,8 +129,13 @@ impl Mount {
 
     /// Waits until so many requests of an operation came.
     pub fn wait_for(&self, name: &'static str, count: u64) {
+        self.wait_until(|asked| asked.get(name).copied().unwrap_or(0) >= count);
+    }
+
+    /// Waits until requests came that are enough.
+    pub fn wait_until(&self, is_enough: impl Fn(&Requests) -> bool) {
         let start = Instant::now();
-        while self.requests().get(name).copied().unwrap_or(0) < count {
+        while !is_enough(&self.requests()) {
             assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.requests());
             thread::sleep(Duration::from_millis(2));
         }
@@ -154,7 +162,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The test's own files may still be open.
+            // The test's own files may still be open, and calls may wait.
+            let _opened = self.asks.send(Ask::Shut(false, channel().0));
             let _lazily = unmount(&self.at, true);
         } else if !self.is_unmounted.get() {
             unmount(&self.at, false).expect("the test has closed its files");
@@ -202,7 +211,11 @@ async fn answer_asks(rt: Rt, mounted: Rc<Mounted>, late: Late, asked: Receiver<A
     loop {
         match asked.try_recv() {
             Ok(Ask::Requests(tell)) => tell.send(mounted.requests()).unwrap(),
-            Ok(Ask::Shut(is_shut)) => late.is_shut.set(is_shut),
+            Ok(Ask::Shut(is_shut, tell)) => {
+                late.is_shut.set(is_shut);
+                // A test that failed does not listen.
+                let _heard = tell.send(());
+            }
             Ok(Ask::Change(change, tell)) => {
                 let hearer = late.hearer.borrow().clone().expect("the session listens");
                 hearer(change).await;
