@@ -13,8 +13,8 @@ use crate::net::{Address, Listener, Stream};
 
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
 
-fn reactor(backend: Backend) -> Reactor {
-    Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap()
+fn reactor(backend: Backend, commands: bool) -> Reactor {
+    Reactor::new(RealConfig { backend, commands, ..RealConfig::seeded(1) }).unwrap()
 }
 
 /// Runs one scenario on each backend.
@@ -26,9 +26,8 @@ where
     for backend in BACKENDS {
         // With entries for commands all else goes on as without them.
         for commands in [false, true] {
-            let config = RealConfig { backend, commands, ..RealConfig::seeded(1) };
-            let reactor = Reactor::new(config).unwrap();
-            assert_eq!(reactor.block_on(scenario(reactor.rt())), expected, "{config:?}");
+            let reactor = reactor(backend, commands);
+            assert_eq!(reactor.block_on(scenario(reactor.rt())), expected, "{backend:?} {commands}");
         }
     }
 }
@@ -192,7 +191,7 @@ async fn refused_entry(rt: Rt) -> Option<i32> {
 #[test]
 fn only_a_reactor_that_was_made_for_commands_hands_them_on() {
     for (backend, commands) in [(Backend::Uring, true), (Backend::Uring, false), (Backend::Threads, true)] {
-        let reactor = Reactor::new(RealConfig { backend, commands, ..RealConfig::seeded(1) }).unwrap();
+        let reactor = reactor(backend, commands);
         let (takes, rt) = (reactor.rt().kernel().unwrap().takes_commands(), reactor.rt());
         assert_eq!(takes, backend == Backend::Uring && commands);
         // Refused by the kernel for the file, by the ring for its entries, by the threads.
