@@ -117,7 +117,7 @@ impl Attached {
         let transfer_max = transfer_limit(least);
         let fd = mounting::mount_now(&setup.mount, transfer_max, &options())?;
         let exports = Rc::new(Exports::new(rt, volumes));
-        let config = ServeConfig { cache: CacheMode::Devices, transfer_max, issuer: 0 };
+        let config = ServeConfig { cache: CacheMode::Devices, transfer_max, issuer: 0, ring: None };
         let attached = Rc::new(Attached {
             rt: rt.clone(),
             mount: setup.mount.clone(),

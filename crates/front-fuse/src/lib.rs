@@ -8,11 +8,10 @@
 //! own, because its header is read into another piece of memory by the same call.
 //!
 //! Reading order: [`proto`] (the kernel's protocol as bytes, no I/O), `wire` (bytes from and to the kernel), [`serve`]
-//! (requests to a file system). Then `exports` (devices as a file system) with `volume` (requests as block requests),
-//! and `isolated` (calls that this process may have to answer itself). Then `options` (words of `-o`), `mount_point`
-//! (directories), `mounting` (the calls that mount), [`mounted`] and [`attached`] (start and stop), [`busy`] (the users
-//! of a mount), [`alive`] (its server). Last [`registry`] (attachments of this machine), `users` (the users of a
-//! device), [`harden`] (of a process that holds devices).
+//! (requests to a file system), `transport` (the two ways of `wire`). Then `exports` (devices as a file system) with
+//! `volume` (requests as block requests), and `isolated` (calls that this process may have to answer itself). Then
+//! `options` (words of `-o`), `mount_point` (directories), `mounting` (the calls that mount), [`mounted`] and
+//! [`attached`] (start and stop), [`busy`] (the users of a mount), [`alive`] (its server). Last
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +28,7 @@ mod options;
 pub mod proto;
 pub mod registry;
 pub mod serve;
+mod transport;
 mod users;
 mod volume;
 mod wire;
@@ -43,6 +43,7 @@ pub use mounting::{MountError, MountOptions, owner, unmount};
 pub use options::MountOptionError;
 pub use registry::{Registry, RegistryError};
 pub use serve::CacheMode;
+pub use transport::{Transport, TransportError};
 pub use users::users_of;
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::isolated;
 use crate::mounting::{self, MountError, MountOptions};
 use crate::proto::abi::opcode;
 use crate::serve::{CacheMode, PAGE, ServeConfig, Session};
+use crate::transport::Transport;
 use crate::wire::Channel;
 
 /// Largest payload of one request in bytes: what the kernel sends at most.
@@ -75,6 +76,8 @@ pub struct MountSetup {
     pub at: PathBuf,
     /// What the kernel keeps.
     pub cache: CacheMode,
+    /// How its requests come.
+    pub transport: Transport,
     /// Options of the mount.
     pub options: MountOptions,
     /// [`Tag::issuer`](esker_block::Tag::issuer) of its requests: tells mounts apart.
@@ -97,9 +100,10 @@ impl Mounted {
     /// # Errors
     /// [`MountError`].
     pub fn start(rt: &Rt, pool: &Pool, fs: Rc<dyn FileSystem>, setup: &MountSetup) -> Result<Rc<Mounted>, MountError> {
-        let transfer_max = transfer_limit(None);
+        let ring = setup.transport.ring(&rt.kernel()?, transfer_limit(None))?;
+        let transfer_max = ring.map_or(transfer_limit(None), |ring| ring.transfer_max);
         let fd = mounting::mount(&setup.at, transfer_max, &setup.options)?;
-        let config = ServeConfig { cache: setup.cache, transfer_max, issuer: setup.issuer };
+        let config = ServeConfig { cache: setup.cache, transfer_max, issuer: setup.issuer, ring };
         let serving = Serving::start(rt, pool, fd, fs, config)?;
         let mount = busy::mount_at(&setup.at);
         Ok(Rc::new(Mounted { rt: rt.clone(), at: setup.at.clone(), mount, serving }))
@@ -119,6 +123,11 @@ impl Mounted {
     pub fn requests(&self) -> BTreeMap<&'static str, u64> {
         let counts = self.serving.session.requests();
         counts.into_iter().filter_map(|(number, count)| Some((opcode::name(number)?, count))).collect()
+    }
+
+    /// Those of them that came by the ring.
+    pub fn requests_by_ring(&self) -> u64 {
+        self.serving.session.by_ring.get()
     }
 
     /// Waits until the mount is gone, whatever removed it.

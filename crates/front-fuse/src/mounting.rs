@@ -20,6 +20,8 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
 
+use crate::transport::TransportError;
+
 /// The program that mounts for ordinary users.
 const HELPER: &str = "fusermount3";
 /// The environment variable that names its socket.
@@ -79,6 +81,9 @@ pub enum MountError {
         /// What it said.
         words: String,
     },
+    /// No io_uring, which was asked for.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     /// In virtual time there is no kernel.
     #[error(transparent)]
     Kernel(#[from] io::Error),

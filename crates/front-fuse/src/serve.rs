@@ -14,9 +14,10 @@ mod names;
 mod notices;
 mod numbers;
 mod pins;
+mod waiting;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use esker_base::Errno;
@@ -28,6 +29,7 @@ use esker_vfs::{Answer, Call, FileSystem, Hint, Ino, Stamp};
 
 use crate::proto::abi::{OpenOut, opcode};
 use crate::proto::{Op, Request, reply};
+use crate::wire::ring::RingShape;
 use crate::wire::{Channel, Message, Reader};
 
 pub(crate) use greeting::PAGE;
@@ -56,6 +58,8 @@ pub(crate) struct ServeConfig {
     pub transfer_max: u32,
     /// [`Tag::issuer`] of its requests.
     pub issuer: u32,
+    /// The ring, if requests come by one.
+    pub ring: Option<RingShape>,
 }
 
 /// Numbers of operations that are counted one by one.
@@ -75,13 +79,24 @@ pub(crate) struct Session {
     /// Whenever a file is opened or closed.
     pub opened: Notify,
     requests: RefCell<[u64; COUNTED]>,
-    /// Requests that wait, and whenever there is none.
+    /// Requests that came by the ring.
+    pub by_ring: Cell<u64>,
+    /// Requests that wait and entries of the ring, and whenever there is none.
     waiting: Cell<u64>,
     idle: Notify,
-    /// Those of them that can be given up: whether they were.
-    under_way: RefCell<BTreeMap<u64, Rc<Cell<bool>>>>,
+    /// Requests that wait and can be given up: what hears that their caller was interrupted.
+    callers: RefCell<BTreeMap<u64, Rc<Notify>>>,
+    /// Interrupted requests that are still to come.
+    early: RefCell<VecDeque<u64>>,
     /// Whether a message that is no request was told already.
     told: Cell<bool>,
+}
+
+/// A request that wants an answer.
+struct Asked {
+    unique: u64,
+    opcode: u32,
+    step: Answer<Parts>,
 }
 
 /// An answer of the file system as bytes for the kernel, now or later. None: no answer is wanted.
@@ -100,9 +115,11 @@ impl Session {
             opens: Cell::new(0),
             opened: Notify::default(),
             requests: RefCell::new([0; COUNTED]),
+            by_ring: Cell::new(0),
             waiting: Cell::new(0),
             idle: Notify::default(),
-            under_way: RefCell::default(),
+            callers: RefCell::default(),
+            early: RefCell::default(),
             told: Cell::new(false),
         }
     }
@@ -139,7 +156,20 @@ impl Session {
         (0..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
     }
 
+    /// Answers a message of the device.
     fn take(self: &Rc<Self>, message: &mut Message) {
+        match self.ask(message) {
+            None => {}
+            Some(Asked { unique, step: Step::Now(answer), .. }) => self.channel.answer_now(finish(unique, answer)),
+            Some(asked) => {
+                let (channel, answer) = (self.channel.clone(), self.settle(asked));
+                self.rt.spawn_detached("fuse-request", async move { channel.answer(answer.await).await });
+            }
+        }
+    }
+
+    /// Asks the file system what a message asks. None: no answer is wanted.
+    fn ask(self: &Rc<Self>, message: &mut Message) -> Option<Asked> {
         let payload = std::mem::take(&mut message.payload);
         let request = match Request::parse(&message.bytes, message.total) {
             Ok(request) => request,
@@ -148,51 +178,15 @@ impl Session {
                     self.rt.log(Level::Error, format_args!("fuse: the kernel sent what is no request: {why}"));
                 }
                 // Refused by its number, so that its caller does not wait for ever.
-                if let Some(unique) = Request::unique_of(&message.bytes) {
-                    self.channel.answer_now(Slice::heap(reply::failed(unique, Errno::EIO)).into());
-                }
-                return;
+                let unique = Request::unique_of(&message.bytes)?;
+                return Some(Asked { unique, opcode: 0, step: Step::Now(Err(Errno::EIO)) });
             }
         };
         if let Some(count) = self.requests.borrow_mut().get_mut(request.opcode as usize) {
             *count += 1;
         }
-        match self.perform(&request, payload) {
-            None => {}
-            Some(Step::Now(answer)) => self.channel.answer_now(finish(request.unique, answer)),
-            Some(later) => self.answer_later(request.unique, request.opcode, later),
-        }
-    }
-
-    fn answer_later(self: &Rc<Self>, unique: u64, opcode: u32, step: Answer<Parts>) {
-        let given_up = (self.config.cache != CacheMode::Devices && can_be_given_up(opcode)).then(|| {
-            let flag = Rc::new(Cell::new(false));
-            self.under_way.borrow_mut().insert(unique, flag.clone());
-            flag
-        });
-        let session = self.clone();
-        self.waiting.set(self.waiting.get() + 1);
-        self.rt.spawn_detached("fuse-request", async move {
-            let answer = step.await;
-            let flag = given_up.inspect(|_| drop(session.under_way.borrow_mut().remove(&unique)));
-            if !flag.is_some_and(|flag| flag.get()) {
-                session.channel.answer(finish(unique, answer)).await;
-            }
-            session.waiting.set(session.waiting.get() - 1);
-            if session.waiting.get() == 0 {
-                session.idle.notify_all();
-            }
-        });
-    }
-
-    /// The caller of a request was interrupted. What only reads is answered at once; its work goes on unseen, because
-    /// what is below has begun it. A change is not given up: a call that fails has changed nothing.
-    fn interrupt(&self, unique: u64) {
-        if let Some(flag) = self.under_way.borrow().get(&unique)
-            && !flag.replace(true)
-        {
-            self.channel.answer_now(finish(unique, Err(Errno::EINTR)));
-        }
+        let step = self.perform(&request, payload)?;
+        Some(Asked { unique: request.unique, opcode: request.opcode, step })
     }
 
     /// What comes with a call.

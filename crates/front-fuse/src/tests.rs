@@ -127,7 +127,7 @@ async fn serve(rt: Rt, fd: OwnedFd, over: fn(MemoryDevice) -> Rc<dyn Device>) {
     let device = over(MemoryDevice::over(&rt, Media::new(SIZE), 4096, Defer::Never));
     let volume = Rc::new(Volume::new(&rt, &pool, "vol", device));
     let channel = Channel::new(&rt, fd).unwrap();
-    let config = ServeConfig { cache: CacheMode::Devices, transfer_max: transfer_limit(None), issuer: 0 };
+    let config = ServeConfig { cache: CacheMode::Devices, transfer_max: transfer_limit(None), issuer: 0, ring: None };
     let exports = Rc::new(Exports::new(&rt, vec![volume]));
     Rc::new(Session::new(&rt, &pool, channel, exports, config)).serve().await;
     assert_eq!(pool.bounced(), 0, "no payload was copied");

@@ -1,7 +1,10 @@
 //! Bytes from and to the kernel: requests in, answers out.
 //!
 //! Both are tried at once, where they come up: the kernel gives a request that is there and takes an answer without a
-//! wait. Only a wait for the next request, and an answer that waited itself, go through the reactor.
+//! wait. Only a wait for the next request, and an answer that waited itself, go through the reactor. [`ring`] is the other
+//! way, by memory that the kernel shares.
+
+pub(crate) mod ring;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -21,6 +24,8 @@ pub(crate) const SMALL: usize = 64 << 10;
 
 /// Requests in a row before other tasks run.
 const TURN: u32 = 64;
+/// While requests come one at a time, so many of them are waited for before one is looked for.
+const ALONE: u32 = 8;
 
 /// An open `/dev/fuse`. Cheap to clone; clones are one channel.
 #[derive(Clone)]
@@ -49,6 +54,8 @@ pub(crate) struct Reader {
     /// The head, the small slab, and the large one if writes can be that large.
     parts: Parts,
     in_a_row: u32,
+    /// Requests behind each of which there was no other.
+    alone: u32,
 }
 
 impl Channel {
@@ -96,7 +103,7 @@ impl Channel {
 impl Reader {
     /// `write_max`: the largest payload, in bytes.
     pub(crate) fn new(channel: Channel, pool: &Pool, write_max: usize) -> Reader {
-        Reader { channel, pool: pool.clone(), write_max, parts: Parts::new(), in_a_row: 0 }
+        Reader { channel, pool: pool.clone(), write_max, parts: Parts::new(), in_a_row: 0, alone: 0 }
     }
 
     /// Reads the next request into `message`. False: the file system was unmounted, or the kernel ended it.
@@ -110,14 +117,22 @@ impl Reader {
         }
         loop {
             self.refill();
-            match self.read_now() {
+            // A caller that waits for each answer cannot have sent the next request: a look for it would be in vain.
+            let is_alone = self.in_a_row == 1 && !self.alone.is_multiple_of(ALONE);
+            match if is_alone { Err(Errno::AGAIN) } else { self.read_now() } {
                 Ok(0) => return Ok(false),
                 Ok(len) => {
                     self.in_a_row += 1;
+                    if self.in_a_row > 1 {
+                        self.alone = 0;
+                    }
                     self.hand_over(len, message);
                     return Ok(true);
                 }
                 Err(Errno::AGAIN) => {
+                    if self.in_a_row == 1 {
+                        self.alone = self.alone.wrapping_add(1);
+                    }
                     self.in_a_row = 0;
                     self.channel.kernel.readable(self.channel.fd.clone()).await?.result?;
                 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use esker_base::Errno;
 use esker_base::units::MIB;
-use esker_front_fuse::CacheMode;
+use esker_front_fuse::{CacheMode, Transport};
 use esker_fs_posix::script::at_once;
 use esker_fs_posix::{Follow, OpenFlags, Process, Settings, World};
 use esker_rt::mem::Pool;
@@ -74,7 +74,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 fn requests(lab: &Lab<'_>) -> Result<[Figure; 3], LabError> {
     const TIMES: u32 = 100;
     let fault = |error: std::io::Error| peer::fault("a mount", error);
-    let mount = OwnMount::of_ram(lab, CacheMode::Through, 64 * MIB)?;
+    let mount = OwnMount::of_ram(lab, CacheMode::Through, Transport::Device, 64 * MIB)?;
     let path = mount.path().join("file");
     std::fs::write(&path, [7; BYTES]).map_err(fault)?;
     let mut file = File::options().append(true).open(&path).map_err(fault)?;

@@ -4,10 +4,12 @@
 //! cache of the mount. Rounds alternate. mergerfs is measured in each of its settings; its best one of a round counts,
 //! call by call.
 //!
-//! There are two comparisons. In the first, our files lie in the memory of the server, those of mergerfs in a tmpfs. In
-//! the second, both pass calls through to the same directory of the scratch folder: like is compared with like, and the
-//! names of its figures begin with `host_`. Each round leaves that directory as it was, because our mount does not
-//! notice what another changes in it. Each turn begins with the bytes below in memory, so that no device is measured.
+//! There are two comparisons. In the first, our files lie in the memory of the server, those of mergerfs in a tmpfs.
+//! Where the kernel has FUSE over io_uring and it is switched on, a third mount takes its requests so, and is compared
+//! with ours by `/dev/fuse`. In the second, both pass calls through to the same directory of the scratch folder: like is
+//! compared with like, and the names of its figures begin with `host_`. Each round leaves that directory as it was,
+//! because our mount does not notice what another changes in it. Each turn begins with the bytes below in memory, so that
+//! no device is measured.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,7 +19,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use esker_base::units::MIB;
-use esker_front_fuse::CacheMode;
+use esker_front_fuse::{CacheMode, Transport};
 use esker_rt::mem::Pool;
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, StatxFlags};
 
@@ -33,6 +35,13 @@ const LARGE: u64 = 64 * MIB;
 const PAGES: usize = (LARGE / PAGE as u64) as usize;
 const IDS: [&str; 4] =
     ["getattr_ratio_mergerfs", "read4k_ratio_mergerfs", "create_ratio_mergerfs", "seq_read_ratio_mergerfs"];
+/// The same calls by io_uring, against ours by `/dev/fuse`.
+const URING_IDS: [&str; 4] = [
+    "uring_getattr_ratio_device",
+    "uring_read4k_ratio_device",
+    "uring_create_ratio_device",
+    "uring_seq_read_ratio_device",
+];
 /// Settings of mergerfs, as `-o` takes them.
 const SETTINGS: [&str; 3] = [
     "cache.files=off,category.create=ff",
@@ -46,15 +55,19 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 }
 
 fn in_memory(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let ours = OwnMount::of_ram(lab, CacheMode::Through, 8 * LARGE)?;
+    let ours = OwnMount::of_ram(lab, CacheMode::Through, Transport::Device, 8 * LARGE)?;
     fill(ours.path())?;
     let tmpfs = |_| tempfile::Builder::new().prefix("esker-fs-fuse-").tempdir_in(TMPFS).map_err(fault);
     let below = SETTINGS.iter().map(tmpfs).collect::<Result<Vec<_>, _>>()?;
     below.iter().try_for_each(|below| fill(below.path()))?;
     let mounts = SETTINGS.into_iter().zip(&below).map(|(setting, below)| Mergerfs::new(lab, setting, below.path()));
     let rivals = mounts.collect::<Result<Vec<_>, _>>()?;
+    let by_ring = OwnMount::of_ram(lab, CacheMode::Through, Transport::Uring, 8 * LARGE);
+    let by_ring = by_ring.inspect_err(|error| lab.say(format!("no FUSE over io_uring: {error}"))).ok();
+    by_ring.iter().try_for_each(|mount| fill(mount.path()))?;
     let measure = |at: &Path, calls| rates(at, calls, OFlags::DIRECT);
-    compare(lab, ("", &measure), ours.path(), (&rivals, "mergerfs on tmpfs"))
+    let ours = (ours.path(), by_ring.as_ref().map(OwnMount::path));
+    compare(lab, ("", &measure), ours, (&rivals, "mergerfs on tmpfs"))
 }
 
 fn passed_through(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -69,21 +82,22 @@ fn passed_through(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
             .map_err(fault)?;
         rates(at, calls, OFlags::empty())
     };
-    compare(lab, ("host_", &measure), ours.path(), (&rivals, "mergerfs on the same directory"))
+    compare(lab, ("host_", &measure), (ours.path(), None), (&rivals, "mergerfs on the same directory"))
 }
 
 /// Measures calls of each kind on a mount.
 type Measured<'a> = dyn Fn(&Path, usize) -> Result<[f64; 4], LabError> + 'a;
 
-/// Figures whose names begin with `prefix`: our rates over the best ones of the rivals.
+/// Figures whose names begin with `prefix`: our rates over the best ones of the rivals, and those of our mount by
+/// io_uring, if there is one, over ours.
 fn compare(
     lab: &Lab<'_>,
     (prefix, measure): (&str, &Measured<'_>),
-    ours: &Path,
+    (ours, by_ring): (&Path, Option<&Path>),
     (rivals, name): (&[Mergerfs], &str),
 ) -> Result<Vec<Figure>, LabError> {
     let (rounds, calls) = lab.scale((5, 3_000), (15, 10_000));
-    let (mut our_rates, mut their_rates) = (Vec::new(), Vec::new());
+    let (mut our_rates, mut their_rates, mut ring_rates) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=rounds {
         let our = measure(ours, calls)?;
         let mut best = [0.0f64; 4];
@@ -94,6 +108,9 @@ fn compare(
         lab.say(format!("round {round} of {rounds}: {prefix}ours {our:.0?}, {name} {best:.0?} a second"));
         our_rates.push(our);
         their_rates.push(best);
+        if let Some(at) = by_ring {
+            ring_rates.push(measure(at, calls)?);
+        }
     }
     let column = |rounds: &[[f64; 4]], at: usize| -> Vec<f64> { rounds.iter().map(|round| round[at]).collect() };
     let mut figures = Vec::new();
@@ -105,6 +122,12 @@ fn compare(
     for (at, call) in ["getattr_us", "read4k_us"].into_iter().enumerate() {
         let time = 1e6 / timing::median(column(&our_rates, at));
         figures.push(Figure::alone(format!("{prefix}{call}"), time, "us"));
+    }
+    if by_ring.is_some() {
+        for (at, id) in URING_IDS.into_iter().enumerate() {
+            let rival = "ours by /dev/fuse, calls or bytes per second";
+            figures.push(timing::over(id, &column(&ring_rates, at), column(&our_rates, at), rival));
+        }
     }
     Ok(figures)
 }

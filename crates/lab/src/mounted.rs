@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use esker_base::Nanos;
-use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, Transport, unmount};
 use esker_fs_host::{HostFs, raise_descriptors};
 use esker_lab_kit::{Lab, LabError, peer};
 use esker_rt::Rt;
@@ -36,15 +36,21 @@ fn fault(what: impl ToString) -> LabError {
 
 impl OwnMount {
     /// Mounts an empty file system in memory, of `bytes`.
-    pub(crate) fn of_ram(lab: &Lab<'_>, cache: CacheMode, bytes: u64) -> Result<OwnMount, LabError> {
-        OwnMount::new(lab, cache, move |_, pool| Ok(Rc::new(Ram::new(RamConfig::sized(bytes), pool.clone()))))
+    pub(crate) fn of_ram(
+        lab: &Lab<'_>,
+        cache: CacheMode,
+        transport: Transport,
+        bytes: u64,
+    ) -> Result<OwnMount, LabError> {
+        let open = move |_: &Rt, pool: &Pool| Ok(Rc::new(Ram::new(RamConfig::sized(bytes), pool.clone())) as _);
+        OwnMount::new(lab, (cache, transport), open)
     }
 
     /// Mounts a directory, which calls are passed through to.
     pub(crate) fn of_directory(lab: &Lab<'_>, cache: CacheMode, directory: &Path) -> Result<OwnMount, LabError> {
         let directory = directory.to_owned();
         raise_descriptors();
-        OwnMount::new(lab, cache, move |rt, pool| {
+        OwnMount::new(lab, (cache, Transport::Device), move |rt, pool| {
             let fs = HostFs::open(rt, pool, &directory).map_err(|error| error.to_string())?;
             Ok(Rc::new(fs))
         })
@@ -52,15 +58,16 @@ impl OwnMount {
 
     fn new(
         lab: &Lab<'_>,
-        cache: CacheMode,
+        (cache, transport): (CacheMode, Transport),
         open: impl FnOnce(&Rt, &Pool) -> Result<Rc<dyn FileSystem>, String> + Send + 'static,
     ) -> Result<OwnMount, LabError> {
         let folder = lab.folder()?;
         let at = folder.path().canonicalize().map_err(fault)?;
-        let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 1 };
+        let setup = MountSetup { at: at.clone(), cache, transport, options: options(), issuer: 1 };
         let ((asks, asked), (tell, told)) = (channel(), channel());
         let server = std::thread::spawn(move || {
-            let reactor = Reactor::new(RealConfig::seeded(1)).map_err(|error| error.to_string())?;
+            let reactor = Reactor::new(RealConfig { commands: transport == Transport::Uring, ..RealConfig::seeded(1) });
+            let reactor = reactor.map_err(|error| error.to_string())?;
             let pool = Pool::default();
             let fs = open(&reactor.rt(), &pool)?;
             reactor.block_on(serve(reactor.rt(), (fs, pool), setup, tell, asked))

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends). Then [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter),
-//! [`fault_guard`] (mapped files that others shorten). Other system calls without a safe form stand in `esker-sys`.
+//! [`fault_guard`] (mapped files that others shorten), `fuse_entry` (requests in memory that the kernel shares). Other system calls without a safe form stand in `esker-sys`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,9 +10,11 @@
     reason = "the real world is where clocks, files, sockets and threads are reached"
 )]
 
+mod any_ring;
 pub mod cell;
 pub mod cross;
 pub mod fault_guard;
+mod fuse_entry;
 pub mod kernel;
 pub mod op;
 pub mod reactor;
@@ -25,6 +27,7 @@ mod workers;
 
 pub use cell::StackCell;
 pub use fault_guard::FaultGuard;
+pub use fuse_entry::{FUSE_HEAD_BYTES, FuseEntry};
 pub use kernel::{File, InFlight, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};

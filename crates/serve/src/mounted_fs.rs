@@ -8,7 +8,8 @@ use std::rc::Rc;
 use esker_base::Errno;
 use esker_block::{Device, Stat};
 use esker_front_fuse::{
-    Alive, CacheMode, MountError, MountOptionError, MountOptions, MountPointError, MountSetup, Mounted, owner,
+    Alive, CacheMode, MountError, MountOptionError, MountOptions, MountPointError, MountSetup, Mounted, Transport,
+    owner,
 };
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
@@ -25,6 +26,8 @@ pub struct MountOrder {
     pub at: PathBuf,
     /// What the kernel keeps.
     pub cache: KernelCache,
+    /// How requests come. [`Transport::Uring`] takes a reactor that takes commands.
+    pub transport: Transport,
     /// Options of the mount.
     pub options: MountOptions,
     /// Options of the kind, each with its value.
@@ -94,7 +97,8 @@ impl MountedFs {
         drop(opening);
         let fs = opened.await?;
         let (at, options) = (order.at.clone(), order.options.clone());
-        let setup = MountSetup { at, cache: cache_mode(order.cache), options, issuer: order.issuer };
+        let (cache, transport) = (cache_mode(order.cache), order.transport);
+        let setup = MountSetup { at, cache, transport, options, issuer: order.issuer };
         let mounted = match Mounted::start(rt, pool, fs.clone(), &setup) {
             Ok(mounted) => mounted,
             Err(error) => {
@@ -116,6 +120,7 @@ impl MountedFs {
         for (name, count) in self.requests() {
             self.rt.log(Level::Debug, format_args!("{count} requests {name}"));
         }
+        self.rt.log(Level::Debug, format_args!("{} requests came by io_uring", self.mounted.requests_by_ring()));
         self.closed.set(Some(self.fs.close().await));
         self.alive.take();
         self.end.notify_all();

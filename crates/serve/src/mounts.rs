@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use esker_block::Device;
-use esker_front_fuse::{MountOptions, mount_point};
+use esker_front_fuse::{MountOptions, Transport, mount_point};
 use esker_rt::Level;
 use esker_rt::sync::join_all;
 use esker_stack::{Location, MountSpec, Spec};
@@ -170,7 +170,8 @@ async fn open(shared: &Shared, mount: &MountSpec, at: PathBuf, number: usize) ->
         device.track_changes();
         Rc::new(device) as Rc<dyn Device>
     });
-    let order = MountOrder { kind, at, cache: mount.cache, options, rest, memory, issuer: number as u32 };
+    let (cache, transport) = (mount.cache, Transport::Auto);
+    let order = MountOrder { kind, at, cache, transport, options, rest, memory, issuer: number as u32 };
     MountedFs::start(&shared.rt, stack.pool(), &order, device).await
 }
 

@@ -105,6 +105,32 @@ pub fn skip(lacks: Ability, why: impl fmt::Display) {
     }
 }
 
+/// The kernel's switch for FUSE over io_uring.
+const FUSE_RING: &str = "/sys/module/fuse/parameters/enable_uring";
+/// The kernel's bar to io_uring: with 2 no process may use it.
+const IO_URING: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// Whether servers of FUSE can use io_uring here; if not, the calling test [skips](skip) that part. The superuser switches
+/// it on. It stays on: other tests may use it at the same time, and a server that does not ask for it is served as before.
+pub fn has_fuse_ring() -> bool {
+    let lacks = switch_on().err();
+    if let Some(why) = &lacks {
+        skip(Ability::IoUring, why);
+    }
+    lacks.is_none()
+}
+
+fn switch_on() -> Result<(), String> {
+    if std::fs::read_to_string(IO_URING).is_ok_and(|text| text.trim() == "2") {
+        return Err(format!("{IO_URING} is 2"));
+    }
+    let fault = |error: io::Error| format!("{FUSE_RING}: {error}");
+    match std::fs::read_to_string(FUSE_RING).map_err(fault)?.trim() {
+        "Y" | "1" => Ok(()),
+        _ => std::fs::write(FUSE_RING, "Y").map_err(fault),
+    }
+}
+
 /// Package and path of the test: libtest names a test's thread after it.
 fn calling_test() -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();

@@ -30,7 +30,7 @@ pub mod sweep;
 pub use crash::{Bound, Count, Image};
 pub use esker_dev_sim::fault::{Fault, FaultPlan, PlanError};
 pub use esker_dev_sim::faulty::{Faulty, Injector};
-pub use esker_skip::{Ability, skip};
+pub use esker_skip::{Ability, has_fuse_ring, skip};
 pub use kept::KEPT;
 pub use log::Log;
 pub use promise::{Lost, Promise};

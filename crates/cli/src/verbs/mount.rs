@@ -5,7 +5,7 @@ mod behind;
 use std::path::PathBuf;
 
 use esker_base::Nanos;
-use esker_front_fuse::{MountOptions, mount_point};
+use esker_front_fuse::{MountOptions, Transport, mount_point};
 use esker_rt::Level;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
@@ -40,6 +40,7 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount ram dir -o size=2GiB,noexec --background", does: "does so and returns" },
         Example { line: "esker mount ram /mnt --cache writeback", does: "lets the kernel hold writes back" },
         Example { line: "esker mount host /mnt -o dir=/srv/data", does: "passes calls through to a directory" },
+        Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],
 });
 
@@ -57,6 +58,9 @@ struct MountArgs {
     /// What the kernel keeps of files: `writeback` orders nothing but what is synchronised, `none` keeps no pages
     #[arg(long, value_enum, default_value = "through")]
     cache: Cache,
+    /// How requests come from the kernel: `uring` takes Linux 6.14 and a switch of the kernel, which `esker mount` names
+    #[arg(long, value_enum, default_value = "auto")]
+    transport: Way,
     /// Options, with commas between them (may be repeated)
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
@@ -91,6 +95,27 @@ impl Cache {
     }
 }
 
+/// Transports by name.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Way {
+    /// The one that was measured to be better
+    Auto,
+    /// Calls on /dev/fuse
+    Device,
+    /// Memory that the kernel shares, by io_uring
+    Uring,
+}
+
+impl Way {
+    fn transport(self) -> Transport {
+        match self {
+            Way::Auto => Transport::Auto,
+            Way::Device => Transport::Device,
+            Way::Uring => Transport::Uring,
+        }
+    }
+}
+
 /// How long the last flush of a stack below may take, as `esker serve` has it.
 const FLUSH_PATIENCE: Nanos = Nanos::secs(60);
 
@@ -117,8 +142,8 @@ impl Run for MountArgs {
         let words = MountOptions::read(kind.name, &self.options);
         let (options, rest) = words.map_err(|error| Failure::Usage(error.to_string()))?;
         let on = self.on.clone().map(|source| StackText::of(source).load(terminal)).transpose()?;
-        let (cache, memory) = (self.cache.mode(), fs_kinds::half_of_memory());
-        let order = MountOrder { kind, at, cache, options, rest, memory, issuer: 0 };
+        let (cache, transport, memory) = (self.cache.mode(), self.transport.transport(), fs_kinds::half_of_memory());
+        let order = MountOrder { kind, at, cache, transport, options, rest, memory, issuer: 0 };
         self.serve(order, on.map(|(spec, _)| spec), terminal)
     }
 }
@@ -129,7 +154,8 @@ impl MountArgs {
             esker_front_fuse::harden::leave_session()?;
         }
         let signals = Signals::catch()?;
-        let reactor = Reactor::new(RealConfig::seeded(1))?;
+        let commands = order.transport == Transport::Uring;
+        let reactor = Reactor::new(RealConfig { commands, ..RealConfig::seeded(1) })?;
         let rt = reactor.rt();
         self.logging.start(&rt)?;
         rt.set_secrets(crate::secrets::source());

@@ -26,6 +26,11 @@ pub fn can_run(programs: &[&str]) -> bool {
     reasons.is_empty()
 }
 
+/// Transports that can be had here.
+pub fn transports() -> &'static [&'static str] {
+    if esker_testkit::has_fuse_ring() { &["device", "uring"] } else { &["device"] }
+}
+
 /// Whether an ordinary user can mount here, likewise.
 pub fn can_run_as_user() -> bool {
     if !can_run(&["fusermount3", "runuser"]) {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text};
+use crate::harness::{ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text, transports};
 
 #[test]
 fn what_is_wrong_is_named() {
@@ -71,4 +71,25 @@ fn a_user_without_rights_is_told() {
     let line = format!("PATH=/nowhere {ESKER} mount ram {}", text(&at));
     let without = refused("runuser", &["-u", USER, "--", "/bin/sh", "-c", &line]);
     assert!(without.contains("install the package fuse3"), "{without}");
+}
+
+#[test]
+fn a_kernel_that_lacks_io_uring_is_told_apart_from_one_that_has_it_switched_off() {
+    if !can_run(&["unshare"]) || transports().len() == 1 {
+        return;
+    }
+    let place = Place::new();
+    let at = place.directory("mnt");
+    fs::write(place.path("off"), "N\n").unwrap();
+    // What the program sees is its own: other tests use the switch.
+    let seen = |hidden: &str| {
+        let line = format!("{hidden} && exec {ESKER} mount ram {} --transport uring", text(&at));
+        refused("unshare", &["--mount", "sh", "-c", &line])
+    };
+    let switch = "/sys/module/fuse/parameters/enable_uring";
+    let off = seen(&format!("mount --bind {} {switch}", text(&place.path("off"))));
+    assert!(off.contains(&format!("echo 1 > {switch}")), "{off}");
+    let missing = seen("mount -t tmpfs none /sys/module/fuse/parameters");
+    assert!(missing.contains("Linux 6.14"), "{missing}");
+    assert!(!is_mounted(&at));
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use crate::harness::{
-    ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text, users_server,
+    ESKER, Place, USER, can_run, can_run_as_user, check_tool, is_mounted, refused, text, transports, users_server,
 };
 
 #[test]
@@ -15,8 +15,10 @@ fn a_file_system_is_mounted_used_and_taken_away() {
     }
     let place = Place::new();
     let at = place.directory("mnt");
-    for cache in ["through", "writeback", "none"] {
-        let mut server = place.mount(&at, &["--cache", cache, "-o", "size=32MiB,mode=1777"]);
+    for (cache, transport) in
+        ["through", "writeback", "none"].into_iter().flat_map(|cache| transports().iter().map(move |way| (cache, way)))
+    {
+        let mut server = place.mount(&at, &["--cache", cache, "--transport", transport, "-o", "size=32MiB,mode=1777"]);
         assert_eq!(fs::metadata(&at).unwrap().mode() & 0o7777, 0o1777);
         fs::write(at.join("f"), b"bytes").unwrap();
         assert!(check_tool("df", &["--output=size", "-B1", text(&at)]).contains("33554432"));
@@ -65,8 +67,9 @@ fn an_ordinary_user_mounts_through_the_helper() {
     let place = Place::new();
     let at = place.users_directory();
     let as_user = |line: String| check_tool("runuser", &["-u", USER, "--", "sh", "-c", &line]);
-    let mut server = place.mount_as_user(&at, &[]);
     let at_text = text(&at);
+    let newest = transports()[transports().len() - 1];
+    let mut server = place.mount_as_user(&at, &["--transport", newest]);
     as_user(format!("cd {at_text} && mkdir d && echo bytes > d/f && ln -s f d/l && cat d/l && stat -c %u d/f"));
     // Others do not enter it, the superuser included.
     assert_eq!(fs::metadata(at.join("d")).unwrap_err().raw_os_error(), Some(13));
@@ -89,9 +92,15 @@ fn a_killed_server_fails_calls_at_once_and_is_cleaned_up() {
     if !can_run(&[]) {
         return;
     }
+    for transport in transports() {
+        killed_under_load(transport);
+    }
+}
+
+fn killed_under_load(transport: &str) {
     let place = Place::new();
     let at = place.directory("mnt");
-    let mut server = place.mount(&at, &["--cache", "writeback"]);
+    let mut server = place.mount(&at, &["--cache", "writeback", "--transport", transport]);
     let open = fs::File::create(at.join("f")).unwrap();
     // Calls that wait when it is killed end too.
     let held = at.clone();
@@ -126,9 +135,15 @@ fn what_is_in_use_is_named_and_a_signal_serves_it_to_the_end() {
     if !can_run(&[]) {
         return;
     }
+    for transport in transports() {
+        stopped_in_use(transport);
+    }
+}
+
+fn stopped_in_use(transport: &str) {
     let place = Place::new();
     let at = place.directory("mnt");
-    let mut server = place.mount(&at, &[]);
+    let mut server = place.mount(&at, &["--transport", transport]);
     let file = fs::File::create(at.join("f")).unwrap();
     let error = refused(ESKER, &["umount", text(&at)]);
     let own = format!("process {} (", std::process::id());

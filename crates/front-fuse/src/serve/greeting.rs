@@ -1,5 +1,7 @@
 //! What the kernel and the file system agree on.
 
+use std::rc::Rc;
+
 use esker_base::Errno;
 use esker_rt::Level;
 use esker_rt::mem::{Parts, Slice};
@@ -56,7 +58,13 @@ pub(super) fn tmpfile_flags(cache: CacheMode) -> u32 {
 }
 
 impl Session {
-    pub(super) fn greet(&self, unique: u64, version: (u32, u32), flags: u64, readahead: u32) -> Result<Parts, Errno> {
+    pub(super) fn greet(
+        self: &Rc<Self>,
+        unique: u64,
+        version: (u32, u32),
+        flags: u64,
+        readahead: u32,
+    ) -> Result<Parts, Errno> {
         if version.0 != MAJOR || version.1 < MINOR_MIN {
             let (major, minor) = version;
             let what = format_args!("fuse: this kernel speaks {major}.{minor}, and {MAJOR}.{MINOR_MIN} is needed");
@@ -64,7 +72,14 @@ impl Session {
             return Err(Errno::EPROTO);
         }
         let transfer_max = self.config.transfer_max;
-        let agreed = flags & wanted(self.config.cache);
+        let ring = if self.config.ring.is_some() { init::OVER_IO_URING } else { 0 };
+        let agreed = flags & (wanted(self.config.cache) | ring);
+        match self.config.ring {
+            // The entries leave when this is answered: before, the kernel takes none.
+            Some(shape) if agreed & init::OVER_IO_URING != 0 => self.start_ring(shape),
+            Some(_) => self.rt.log(Level::Warn, format_args!("fuse: the kernel offers no ring; /dev/fuse serves")),
+            None => {}
+        }
         let grain = u32::try_from(self.fs.about().grain.0).unwrap_or(1).clamp(1, 1_000_000_000);
         Ok(Slice::heap(reply::with(
             unique,

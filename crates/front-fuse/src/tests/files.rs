@@ -13,7 +13,7 @@ use super::late::Late;
 use super::*;
 
 fn config(cache: CacheMode) -> ServeConfig {
-    ServeConfig { cache, transfer_max: transfer_limit(None), issuer: 0 }
+    ServeConfig { cache, transfer_max: transfer_limit(None), issuer: 0, ring: None }
 }
 
 async fn serve_ram(rt: Rt, fd: OwnedFd, cache: CacheMode) {
@@ -253,6 +253,8 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
     play(
         |kernel| {
             let file = made(kernel, b"shut").node;
+            // The gate shuts behind the answer.
+            thread::sleep(std::time::Duration::from_millis(50));
             let read = ReadIn { size: 10, ..ReadIn::zero() };
             let asked = kernel.tell(opcode::READ, file, read.as_bytes());
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: asked }.as_bytes());
@@ -261,6 +263,12 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
             // Again, and for what is not there: no answer, and none for the read when it is done.
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: asked }.as_bytes());
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: 999 }.as_bytes());
+            // An interrupt that is seen before its request, as when they come by two ways.
+            let next = kernel.unique + 2;
+            kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: next }.as_bytes());
+            assert_eq!(kernel.tell(opcode::READ, file, read.as_bytes()), next);
+            let (head, _) = kernel.next();
+            assert_eq!((head.unique, head.error), (next, -4));
             let write = kernel.tell(opcode::UNLINK, ROOT, b"shut\0");
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: write }.as_bytes());
             let (head, _) = kernel.next();

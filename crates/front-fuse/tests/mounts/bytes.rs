@@ -9,23 +9,22 @@ use esker_front_fuse::CacheMode;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::harness::{BYTES, MODES, Mount, can_run, run};
+use crate::harness::{BYTES, MODES, Mount, run, transports};
 
 fn in_all(check: fn(&Mount, CacheMode)) {
     in_memory(check);
-    if can_run() {
-        MODES.into_iter().for_each(|cache| check(&Mount::host(cache), cache));
+    for transport in transports() {
+        MODES.into_iter().for_each(|cache| check(&Mount::host(transport, cache), cache));
     }
 }
 
 /// On file systems whose room is known.
 fn in_memory(check: fn(&Mount, CacheMode)) {
-    if !can_run() {
-        return;
-    }
-    for cache in MODES {
-        check(&Mount::new(cache), cache);
-        check(&Mount::late(cache), cache);
+    for transport in transports() {
+        for cache in MODES {
+            check(&Mount::new(transport, cache), cache);
+            check(&Mount::late(transport, cache), cache);
+        }
     }
 }
 

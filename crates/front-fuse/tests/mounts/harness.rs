@@ -1,19 +1,22 @@
 //! A mounted file system, in memory or of a directory, served by a thread of the test.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
-use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, unmount};
+use esker_front_fuse::{CacheMode, MountOptions, MountSetup, Mounted, Transport, unmount};
 use esker_fs_host::HostFs;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::real::{Reactor, RealConfig};
-use esker_vfs::{FileSystem, Ram, RamConfig};
+use esker_rt::sync::{Either, race};
+use esker_vfs::{Change, FileSystem, Ram, RamConfig};
 
 use crate::late::Late;
 
@@ -25,8 +28,8 @@ pub const MODES: [CacheMode; 3] = [CacheMode::Through, CacheMode::WriteBack, Cac
 /// Requests by the names of their operations.
 pub type Requests = BTreeMap<&'static str, u64>;
 
-/// Whether the test can be run here; says loudly what is missing if not.
-pub fn can_run() -> bool {
+/// The transports on which the test can be run here; says loudly what is missing for the others.
+pub fn transports() -> Vec<Transport> {
     let reason = match fs::metadata("/dev/fuse") {
         Err(error) => Some(format!("/dev/fuse: {error}")),
         Ok(_) if !rustix::process::geteuid().is_root() => Some("it takes root".to_string()),
@@ -34,15 +37,29 @@ pub fn can_run() -> bool {
     };
     if let Some(reason) = &reason {
         esker_skip::skip(esker_skip::Ability::Attach, reason);
+        return Vec::new();
     }
-    reason.is_none()
+    match esker_skip::has_fuse_ring() {
+        true => vec![Transport::Device, Transport::Uring],
+        false => vec![Transport::Device],
+    }
+}
+
+fn reactor(transport: Transport) -> Reactor {
+    Reactor::new(RealConfig { commands: transport == Transport::Uring, ..RealConfig::seeded(1) }).unwrap()
 }
 
 /// Makes the file system, in memory or of a directory.
-type Make = fn(&Rt, Ram, &Path) -> Rc<dyn FileSystem>;
+type Make = fn(&Rt, &Late, &Path) -> Rc<dyn FileSystem>;
 
 enum Ask {
     Requests(Sender<Requests>),
+    /// Whether calls wait at the gate from now on.
+    Shut(bool, Sender<()>),
+    /// Others have changed something; told when the kernel has dropped it.
+    Change(Change, Sender<()>),
+    /// The server ends, whatever is mounted.
+    Leave,
     Stop,
 }
 
@@ -51,6 +68,7 @@ pub struct Mount {
     pub at: PathBuf,
     /// What lies below, if it passes calls through.
     pub below: PathBuf,
+    is_unmounted: Cell<bool>,
     dir: Option<tempfile::TempDir>,
     asks: Sender<Ask>,
     server: Option<JoinHandle<()>>,
@@ -58,34 +76,35 @@ pub struct Mount {
 
 impl Mount {
     /// Mounts a file system in memory.
-    pub fn new(cache: CacheMode) -> Mount {
-        Mount::over(cache, |_, ram, _| Rc::new(ram))
+    pub fn new(transport: Transport, cache: CacheMode) -> Mount {
+        Mount::over(transport, cache, |_, late, _| Rc::new(late.ram.clone()))
     }
 
     /// The same, which answers no call at once.
-    pub fn late(cache: CacheMode) -> Mount {
-        Mount::over(cache, |rt, ram, _| Rc::new(Late::new(rt, ram)))
+    pub fn late(transport: Transport, cache: CacheMode) -> Mount {
+        Mount::over(transport, cache, |_, late, _| Rc::new(late.clone()))
     }
 
     /// Mounts a directory, through which calls pass.
-    pub fn host(cache: CacheMode) -> Mount {
-        Mount::over(cache, |rt, _, below| Rc::new(HostFs::open(rt, &Pool::default(), below).unwrap()))
+    pub fn host(transport: Transport, cache: CacheMode) -> Mount {
+        Mount::over(transport, cache, |rt, _, below| Rc::new(HostFs::open(rt, &Pool::default(), below).unwrap()))
     }
 
-    fn over(cache: CacheMode, make: Make) -> Mount {
+    fn over(transport: Transport, cache: CacheMode, make: Make) -> Mount {
+        println!("{transport:?}, {cache:?}");
         let dir = tempfile::tempdir().unwrap();
         let [at, below] = ["at", "below"].map(|name| fs::canonicalize(dir.path()).unwrap().join(name));
         [&at, &below].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
         let (asks, asked) = channel();
         let (tell, told) = channel();
-        let setup = MountSetup { at: at.clone(), cache, options: options(), issuer: 7 };
+        let setup = MountSetup { at: at.clone(), cache, transport, options: options(), issuer: 7 };
         let folder = below.clone();
         let server = thread::spawn(move || {
-            let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
+            let reactor = reactor(transport);
             reactor.block_on(serve(reactor.rt(), setup, (make, folder), tell, asked));
         });
         told.recv().expect("it is mounted");
-        Mount { at, below, dir: Some(dir), asks, server: Some(server) }
+        Mount { at, below, is_unmounted: Cell::new(false), dir: Some(dir), asks, server: Some(server) }
     }
 
     /// Ends the mount, and leaves what lay below.
@@ -103,6 +122,50 @@ impl Mount {
         told.recv().unwrap()
     }
 
+    /// From now on calls of a file system that is late wait at its gate, or no longer.
+    pub fn shut(&self, is_shut: bool) {
+        let (tell, told) = channel();
+        self.asks.send(Ask::Shut(is_shut, tell)).unwrap();
+        // A server that has ended answers no call.
+        let _ended = told.recv();
+    }
+
+    /// Ends the server while it is mounted, and waits for that.
+    pub fn leave(&self) {
+        self.asks.send(Ask::Leave).unwrap();
+        let start = Instant::now();
+        while !self.server.as_ref().unwrap().is_finished() {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The test has unmounted it.
+    pub fn is_gone(&self) {
+        self.is_unmounted.set(true);
+    }
+
+    /// Waits until so many requests of an operation came.
+    pub fn wait_for(&self, name: &'static str, count: u64) {
+        self.wait_until(|asked| asked.get(name).copied().unwrap_or(0) >= count);
+    }
+
+    /// Waits until requests came that are enough.
+    pub fn wait_until(&self, is_enough: impl Fn(&Requests) -> bool) {
+        let start = Instant::now();
+        while !is_enough(&self.requests()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.requests());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Tells the kernel what others have changed, and waits until it has dropped it.
+    pub fn changed_by_others(&self, change: Change) {
+        let (tell, told) = channel();
+        self.asks.send(Ask::Change(change, tell)).unwrap();
+        told.recv().unwrap();
+    }
+
     /// The requests that something causes, without those that the kernel sends when it likes.
     pub fn requests_of(&self, act: impl FnOnce()) -> Requests {
         let before = self.requests();
@@ -117,9 +180,10 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The test's own files may still be open.
+            // The test's own files may still be open, and calls may wait.
+            let _opened = self.asks.send(Ask::Shut(false, channel().0));
             let _lazily = unmount(&self.at, true);
-        } else {
+        } else if !self.is_unmounted.get() {
             unmount(&self.at, false).expect("the test has closed its files");
         }
         let _stopped = self.asks.send(Ask::Stop);
@@ -146,23 +210,40 @@ fn options() -> MountOptions {
 async fn serve(rt: Rt, setup: MountSetup, (make, below): (Make, PathBuf), tell: Sender<()>, asked: Receiver<Ask>) {
     let pool = Pool::default();
     let ram = Ram::new(RamConfig::sized(BYTES), pool.clone());
-    let fs = make(&rt, ram.clone(), &below);
+    let late = Late::new(&rt, ram.clone());
+    let fs = make(&rt, &late, &below);
     let mounted = Mounted::start(&rt, &pool, fs.clone(), &setup).unwrap();
     tell.send(()).unwrap();
-    let rt_own = rt.clone();
-    let of = mounted.clone();
-    rt.spawn_detached("asks", async move {
-        loop {
-            match asked.try_recv() {
-                Ok(Ask::Requests(tell)) => tell.send(of.requests()).unwrap(),
-                Ok(Ask::Stop) => return,
-                Err(_) => rt_own.sleep(Nanos::micros(200)).await,
-            }
-        }
-    });
+    let asks = rt.spawn("asks", answer_asks(rt.clone(), mounted.clone(), late, asked));
+    if let Either::Left(true) = race(asks, mounted.ended()).await {
+        return;
+    }
     mounted.ended().await;
+    assert_eq!(mounted.requests_by_ring() > 0, setup.transport == Transport::Uring, "{:?}", mounted.requests());
     ram.digest().expect("it is whole behind the mount");
     fs.close().await.unwrap();
+}
+
+/// Answers what the test asks. True: the server must end at once.
+async fn answer_asks(rt: Rt, mounted: Rc<Mounted>, late: Late, asked: Receiver<Ask>) -> bool {
+    loop {
+        match asked.try_recv() {
+            Ok(Ask::Requests(tell)) => tell.send(mounted.requests()).unwrap(),
+            Ok(Ask::Shut(is_shut, tell)) => {
+                late.is_shut.set(is_shut);
+                // A test that failed does not listen.
+                let _heard = tell.send(());
+            }
+            Ok(Ask::Change(change, tell)) => {
+                let hearer = late.hearer.borrow().clone().expect("the session listens");
+                hearer(change).await;
+                tell.send(()).unwrap();
+            }
+            Ok(Ask::Leave) => return true,
+            Ok(Ask::Stop) => return false,
+            Err(_) => rt.sleep(Nanos::micros(200)).await,
+        }
+    }
 }
 
 /// Runs a program to its end, which must be a good one, and returns what it printed.

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests use the kernel's file systems")]
 
 mod bytes;
+mod ends;
 mod harness;
 mod late;
 mod maps;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{MODES, Mount, can_run, run};
+use crate::harness::{MODES, Mount, run, transports};
 
 /// Maps a file for sharing, changes bytes in it, looks at them through a read, changes others by a write, looks at them
 /// through the map, and synchronises.
@@ -30,19 +30,18 @@ os.close(p)
 
 #[test]
 fn a_shared_map_and_the_file_are_one() {
-    if !can_run() {
-        return;
-    }
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        return esker_skip::skip(esker_skip::Ability::Program, format_args!("python3 maps files"));
-    }
-    for cache in MODES {
-        for mount in [Mount::new(cache), Mount::late(cache), Mount::host(cache)] {
-            run("python3", &["-c", PROGRAM], &mount.at);
-            let bytes = fs::read(mount.path("mapped")).unwrap();
-            assert_eq!((bytes.len(), bytes[0]), (20_000, b'Z'), "{cache:?}");
-            assert_eq!((&bytes[5000..5004], &bytes[12000..12004]), (&b"MAP!"[..], &b"WRIT"[..]), "{cache:?}");
-            assert!(mount.requests().contains_key("FSYNC"));
+    for transport in transports() {
+        if std::process::Command::new("python3").arg("--version").output().is_err() {
+            return esker_skip::skip(esker_skip::Ability::Program, format_args!("python3 maps files"));
+        }
+        for cache in MODES {
+            for mount in [Mount::new(transport, cache), Mount::late(transport, cache), Mount::host(transport, cache)] {
+                run("python3", &["-c", PROGRAM], &mount.at);
+                let bytes = fs::read(mount.path("mapped")).unwrap();
+                assert_eq!((bytes.len(), bytes[0]), (20_000, b'Z'), "{cache:?}");
+                assert_eq!((&bytes[5000..5004], &bytes[12000..12004]), (&b"MAP!"[..], &b"WRIT"[..]), "{cache:?}");
+                assert!(mount.requests().contains_key("FSYNC"));
+            }
         }
     }
 }

@@ -10,16 +10,15 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::harness::{MODES, Mount, can_run};
+use crate::harness::{MODES, Mount, transports};
 
 fn in_all(check: fn(&Mount)) {
-    if !can_run() {
-        return;
-    }
-    for cache in MODES {
-        check(&Mount::new(cache));
-        check(&Mount::late(cache));
-        check(&Mount::host(cache));
+    for transport in transports() {
+        for cache in MODES {
+            check(&Mount::new(transport, cache));
+            check(&Mount::late(transport, cache));
+            check(&Mount::host(transport, cache));
+        }
     }
 }
 

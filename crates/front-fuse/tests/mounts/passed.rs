@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use esker_front_fuse::CacheMode;
+use esker_front_fuse::{CacheMode, Transport};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::harness::{MODES, Mount, can_run, run};
+use crate::harness::{MODES, Mount, run, transports};
 
 /// Everything below a directory: paths, kinds, modes, owners, links, times of change (if asked for), bytes or targets.
 fn tree(at: &Path, with_times: bool) -> Vec<String> {
@@ -57,11 +57,8 @@ sync out/sparse
 
 #[test]
 fn work_on_the_mount_is_there_below_it() {
-    if !can_run() {
-        return;
-    }
-    for cache in MODES {
-        let mount = Mount::host(cache);
+    for (transport, cache) in transports().into_iter().flat_map(|way| MODES.map(|cache| (way, cache))) {
+        let mount = Mount::host(transport, cache);
         run("sh", &["-c", WORK], &mount.at);
         chown(mount.path("out/d"), Some(1007), Some(1008)).unwrap();
         symlink("/etc", mount.path("out/etc")).unwrap();
@@ -80,11 +77,8 @@ fn work_on_the_mount_is_there_below_it() {
 
 #[test]
 fn a_mount_inside_the_directory_is_not_entered() {
-    if !can_run() {
-        return;
-    }
-    for cache in MODES {
-        let mount = Mount::host(cache);
+    for (transport, cache) in transports().into_iter().flat_map(|way| MODES.map(|cache| (way, cache))) {
+        let mount = Mount::host(transport, cache);
         let inside = mount.below.join("inside");
         fs::create_dir(&inside).unwrap();
         rustix::mount::mount("none", &inside, "tmpfs", MountFlags::empty(), None).unwrap();
@@ -97,10 +91,10 @@ fn a_mount_inside_the_directory_is_not_entered() {
 
 #[test]
 fn a_new_file_belongs_to_its_maker() {
-    if !can_run() || std::process::Command::new("runuser").arg("--version").output().is_err() {
+    if transports().is_empty() || std::process::Command::new("runuser").arg("--version").output().is_err() {
         return;
     }
-    let mount = Mount::host(MODES[0]);
+    let mount = Mount::host(Transport::Device, MODES[0]);
     fs::set_permissions(&mount.at, fs::Permissions::from_mode(0o1777)).unwrap();
     let at = mount.at.to_str().unwrap();
     // Every directory on the way is searched by all.

@@ -40,6 +40,11 @@ impl Kernel {
         self.start(Op::Readable { fd })
     }
 
+    /// Whether the reactor hands commands to files, which [`Op::Fetch`] is.
+    pub fn takes_commands(&self) -> bool {
+        self.rt.real().is_some_and(crate::real::RealState::takes_commands)
+    }
+
     /// Makes a file that is only ever appended to, such as a trace. Its writes block: call them on a worker.
     ///
     /// # Errors

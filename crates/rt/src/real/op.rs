@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use super::fuse_entry::FuseEntry;
 use crate::mem::Parts;
 
 /// What to do with the space of a range of a file.
@@ -64,6 +65,12 @@ pub enum Op {
         /// Event descriptor, pipe or socket.
         fd: Arc<OwnedFd>,
     },
+    /// Hands an entry to the kernel, with the answer to the request that is in it; done when the next request is in it.
+    /// Takes a reactor that [takes commands](super::Kernel::takes_commands).
+    Fetch {
+        /// The entry.
+        entry: FuseEntry,
+    },
 }
 
 impl Op {
@@ -71,7 +78,9 @@ impl Op {
     pub fn into_parts(self) -> Parts {
         match self {
             Op::Read { parts, .. } | Op::Write { parts, .. } => parts,
-            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } => Parts::new(),
+            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } | Op::Fetch { .. } => {
+                Parts::new()
+            }
         }
     }
 }

@@ -51,12 +51,14 @@ pub struct RealConfig {
     pub entries: u32,
     /// Which backend.
     pub backend: Backend,
+    /// Whether the ring has entries wide enough for commands to files, where the kernel has such rings.
+    pub commands: bool,
 }
 
 impl RealConfig {
-    /// 256 entries, io_uring where permitted.
+    /// 256 entries, io_uring where permitted, no commands.
     pub fn seeded(seed: u64) -> RealConfig {
-        RealConfig { seed, entries: 256, backend: Backend::Auto }
+        RealConfig { seed, entries: 256, backend: Backend::Auto, commands: false }
     }
 }
 
@@ -149,6 +151,13 @@ impl RealState {
         match &mut *self.driver.borrow_mut() {
             Driver::Uring(uring) => uring.abandon(key),
             Driver::Threads(threads) => threads.abandon(key),
+        }
+    }
+
+    pub(crate) fn takes_commands(&self) -> bool {
+        match &*self.driver.borrow() {
+            Driver::Uring(uring) => uring.takes_commands(),
+            Driver::Threads(_) => false,
         }
     }
 
@@ -326,7 +335,7 @@ fn drive(config: RealConfig, bell: &Arc<Bell>) -> Result<(Driver, Option<String>
     if config.backend == Backend::Threads {
         return Ok((threads(), None));
     }
-    match Uring::new(config.entries, bell.fd().as_raw_fd()) {
+    match Uring::new(config.entries, bell.fd().as_raw_fd(), config.commands) {
         Ok(uring) => Ok((Driver::Uring(uring), None)),
         Err(e) if config.backend == Backend::Uring => Err(StartError::Uring(e)),
         Err(e) => Ok((threads(), Some(format!("io_uring is not available ({e}); blocking calls on threads instead")))),

@@ -132,6 +132,7 @@ fn perform(mut op: Op) -> Outcome {
             let mut fds = [PollFd::new(&**fd, PollFlags::IN)];
             rustix::event::poll(&mut fds, Some(&READABLE_MAX)).map(|ready| ready as u32)
         }
+        Op::Fetch { .. } => Err(rustix::io::Errno::OPNOTSUPP),
     };
     Outcome { result: result.map_err(io::Error::from), op }
 }

@@ -6,8 +6,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use esker_base::Nanos;
-use io_uring::{IoUring, opcode, squeue, types};
+use io_uring::{opcode, types};
 
+use super::any_ring::{AnyEntry, AnyRing};
 use super::op::{FallocateMode, Op, Outcome};
 
 /// Marks the completion of the poll on the wake-up descriptor.
@@ -60,7 +61,7 @@ impl Inflight {
 }
 
 pub(crate) struct Uring {
-    ring: IoUring,
+    ring: AnyRing,
     bell: RawFd,
     #[expect(
         clippy::vec_box,
@@ -79,9 +80,9 @@ pub(crate) struct Uring {
 impl Uring {
     /// # Errors
     /// The kernel's refusal: io_uring missing, disabled by sysctl, or forbidden by a seccomp filter.
-    pub(super) fn new(entries: u32, bell: RawFd) -> io::Result<Uring> {
-        let ring = IoUring::builder().setup_coop_taskrun().setup_taskrun_flag().build(entries)?;
-        if !ring.params().is_feature_ext_arg() {
+    pub(super) fn new(entries: u32, bell: RawFd, commands: bool) -> io::Result<Uring> {
+        let ring = AnyRing::new(entries, commands)?;
+        if !ring.can_wait_with_time_out() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "this kernel's io_uring cannot wait with a time-out",
@@ -101,24 +102,31 @@ impl Uring {
         Ok(uring)
     }
 
-    fn listen_to_bell(&mut self) -> io::Result<()> {
-        let entry = opcode::PollAdd::new(types::Fd(self.bell), libc::POLLIN as u32).build().user_data(BELL);
-        self.push(&entry)
+    pub(super) fn takes_commands(&self) -> bool {
+        self.ring.takes_commands()
     }
 
-    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+    fn listen_to_bell(&mut self) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(types::Fd(self.bell), libc::POLLIN as u32).build().user_data(BELL);
+        self.push(&entry.into())
+    }
+
+    fn push(&mut self, entry: &AnyEntry) -> io::Result<()> {
         loop {
             // SAFETY: every pointer in `entry` leads into an `Inflight` box (its iovecs and the memory that its op
             // owns), which stays in `self.inflight` until the kernel has answered; `drop` below waits for the answers.
-            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+            if unsafe { self.ring.push(entry) } {
                 return Ok(());
             }
-            self.ring.submit()?;
+            self.ring.submitter().submit()?;
         }
     }
 
     /// Hands `op` to the ring; the key names it until [`Uring::take`].
     pub(super) fn start(&mut self, op: Op) -> io::Result<usize> {
+        if matches!(op, Op::Fetch { .. }) && !self.takes_commands() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let key = self.free.pop().unwrap_or_else(|| {
             self.inflight.push(Inflight::free());
             self.inflight.len() - 1
@@ -132,7 +140,7 @@ impl Uring {
             return Err(error);
         }
         self.in_kernel += 1;
-        if self.ring.submission().len() >= BATCH
+        if self.ring.pushed() >= BATCH
             && let Err(error) = self.submit()
         {
             // It is in the ring, so its buffers stay until the kernel answers. No task waits for it.
@@ -149,7 +157,11 @@ impl Uring {
             State::Done(result) => {
                 let result = from_raw(*result);
                 self.free.push(key);
-                Some(Outcome { result, op: inflight.end().expect("an operation is taken once") })
+                let mut op = inflight.end().expect("an operation is taken once");
+                if let (Ok(_), Op::Fetch { entry }) = (&result, &mut op) {
+                    entry.arrived();
+                }
+                Some(Outcome { result, op })
             }
             State::Waiting(Some(known)) => {
                 known.clone_from(waker);
@@ -173,7 +185,7 @@ impl Uring {
                 inflight.state = State::Abandoned;
                 // It might wait for ever.
                 if matches!(inflight.op, Some(Op::Readable { .. })) {
-                    let cancel = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+                    let cancel = cancellation(key);
                     // What cannot be cancelled now is cancelled with the ring.
                     let _later = self.push(&cancel);
                 }
@@ -193,9 +205,9 @@ impl Uring {
             other => other,
         };
         match wait {
-            None if self.ring.submission().is_empty() && !self.ring.submission().taskrun() => Ok(()),
+            None if self.ring.pushed() == 0 && !self.ring.has_finished_work() => Ok(()),
             None => self.submit(),
-            Some(None) => tolerate(self.ring.submit_and_wait(1)),
+            Some(None) => tolerate(self.ring.submitter().submit_and_wait(1)),
             Some(Some(span)) => {
                 let spec = types::Timespec::new().sec(span.0 / 1_000_000_000).nsec((span.0 % 1_000_000_000) as u32);
                 tolerate(self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&spec)))
@@ -204,7 +216,7 @@ impl Uring {
     }
 
     fn submit(&mut self) -> io::Result<()> {
-        tolerate(self.ring.submit())
+        tolerate(self.ring.submitter().submit())
     }
 
     /// Submits, and looks a short while for a completion. Only worth it for devices that answer within that while: each
@@ -218,7 +230,7 @@ impl Uring {
         while start.elapsed() < SPIN {
             for _ in 0..32 {
                 // Finished operations become completions when their thread next enters the kernel.
-                if !self.ring.submission().is_empty() || self.ring.submission().taskrun() {
+                if self.ring.pushed() > 0 || self.ring.has_finished_work() {
                     self.submit()?;
                 }
                 if !self.ring.completion().is_empty() {
@@ -267,15 +279,22 @@ impl Uring {
         }
     }
 
+    /// Entries of FUSE rings that the kernel has. It gives them back when their connection or this ring ends.
+    fn fetching(&self) -> usize {
+        let is_in_kernel = |state: &State| matches!(state, State::Waiting(_) | State::Abandoned);
+        let is_fetch = |op: &Option<Op>| matches!(op, Some(Op::Fetch { .. }));
+        self.inflight.iter().filter(|inflight| is_in_kernel(&inflight.state) && is_fetch(&inflight.op)).count()
+    }
+
     /// Cancels what the kernel still holds and waits for its answers.
     fn drain(&mut self) -> io::Result<()> {
         let keys = (0..self.inflight.len()).filter(|k| !matches!(self.inflight[*k].state, State::Free));
         for key in keys.collect::<Vec<_>>() {
-            self.push(&opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL))?;
+            self.push(&cancellation(key))?;
         }
         // Five seconds: a disk answers sooner; what does not answer is leaked below.
         for _ in 0..50 {
-            if self.in_kernel == 0 {
+            if self.in_kernel <= self.fetching() {
                 break;
             }
             self.enter(Some(Some(Nanos::millis(100))))?;
@@ -290,9 +309,20 @@ impl Drop for Uring {
         let drained = self.drain();
         if drained.is_err() || self.in_kernel > 0 {
             // A buffer that the kernel uses is never freed, not even now.
-            std::mem::forget(std::mem::take(&mut self.inflight));
+            for mut inflight in std::mem::take(&mut self.inflight) {
+                match inflight.op.take() {
+                    // Its descriptor is closed, so that the connection ends.
+                    Some(Op::Fetch { entry }) => entry.leave_memory(),
+                    op => inflight.op = op,
+                }
+                std::mem::forget(inflight);
+            }
         }
     }
+}
+
+fn cancellation(key: usize) -> AnyEntry {
+    opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL).into()
 }
 
 /// A wait that ended early, and a kernel that wants completions taken in first, are no failures.
@@ -308,8 +338,8 @@ fn from_raw(result: i32) -> io::Result<u32> {
 }
 
 /// Writes the ring entry of an operation, with its vector of buffers beside it.
-fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> squeue::Entry {
-    match op {
+fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> AnyEntry {
+    let entry = match op {
         Op::Read { fd, at, parts } => {
             let at = at.unwrap_or(u64::MAX);
             iovecs.extend(parts.iter_mut().map(|p| {
@@ -348,7 +378,9 @@ fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> squeue::Entry {
             .flags(libc::SOCK_CLOEXEC)
             .build(),
         Op::Readable { fd } => opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build(),
-    }
+        Op::Fetch { entry } => return entry.describe(iovecs),
+    };
+    entry.into()
 }
 
 fn fallocate_flags(mode: FallocateMode) -> i32 {
@@ -370,7 +402,7 @@ mod tests {
         let bell = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
         let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/zero").unwrap()));
         let read = || Op::Readable { fd: file.clone() };
-        let mut uring = match Uring::new(4, bell.as_raw_fd()) {
+        let mut uring = match Uring::new(4, bell.as_raw_fd(), false) {
             Ok(uring) => uring,
             Err(e) => return esker_skip::skip(esker_skip::Ability::IoUring, format_args!("no io_uring: {e}")),
         };

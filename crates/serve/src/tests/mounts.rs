@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use esker_block::{Device, Step};
-use esker_front_fuse::{MountOptions, mount_at, mount_point, unmount};
+use esker_front_fuse::{MountOptions, Transport, mount_at, mount_point, unmount};
 use esker_stack::{KernelCache, Stack};
 use esker_testkit::files::{Whole, WholeConfig};
 use esker_vfs::{FileSystem, FsKind, FsKindError, FsOpened, Opening};
@@ -343,6 +343,7 @@ fn a_mount_of_its_own_lies_on_the_one_export_of_its_stack() {
             kind: FsKind::find(KINDS, "whole").unwrap(),
             at: mount_point(&at.0).unwrap(),
             cache: KernelCache::Through,
+            transport: Transport::Auto,
             options: options.clone(),
             rest: rest.clone(),
             memory: 0,

@@ -29,6 +29,7 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/front-fuse/src/registry.rs",
     "crates/front-fuse/src/serve/notices.rs",
     "crates/front-fuse/src/tests",
+    "crates/front-fuse/src/transport.rs",
     "crates/front-fuse/src/users.rs",
     "crates/front-fuse/tests/",
     "crates/hugepage-linux/src/linux.rs",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use esker_base::Nanos;
 
 use super::super::cross;
+use super::super::fuse_entry::FuseEntry;
 use super::super::reactor::{Backend, Reactor, RealConfig};
 use super::*;
 use crate::mem::{Mem, Pool, Slice};
@@ -12,8 +13,8 @@ use crate::net::{Address, Listener, Stream};
 
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
 
-fn reactor(backend: Backend) -> Reactor {
-    Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap()
+fn reactor(backend: Backend, commands: bool) -> Reactor {
+    Reactor::new(RealConfig { backend, commands, ..RealConfig::seeded(1) }).unwrap()
 }
 
 /// Runs one scenario on each backend.
@@ -23,8 +24,11 @@ where
     Fut: Future<Output = T> + 'static,
 {
     for backend in BACKENDS {
-        let reactor = reactor(backend);
-        assert_eq!(reactor.block_on(scenario(reactor.rt())), expected, "{backend:?}");
+        // With entries for commands all else goes on as without them.
+        for commands in [false, true] {
+            let reactor = reactor(backend, commands);
+            assert_eq!(reactor.block_on(scenario(reactor.rt())), expected, "{backend:?} {commands}");
+        }
     }
 }
 
@@ -174,4 +178,24 @@ fn a_dropped_operation_leaves_its_buffer_to_the_kernel() {
 fn virtual_time_has_no_kernel() {
     let sim = crate::Sim::new(crate::SimConfig::seeded(1));
     assert!(sim.rt().kernel().unwrap_err().to_string().contains("virtual time"));
+}
+
+/// What becomes of an entry that is handed to a file of another kind.
+async fn refused_entry(rt: Rt) -> Option<i32> {
+    let file = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap());
+    let entry = FuseEntry::new(file, 0, Pool::default().slab(8192));
+    let outcome = rt.kernel().unwrap().start(Op::Fetch { entry }).await;
+    outcome.and_then(|outcome| outcome.result).unwrap_err().raw_os_error()
+}
+
+#[test]
+fn only_a_reactor_that_was_made_for_commands_hands_them_on() {
+    for (backend, commands) in [(Backend::Uring, true), (Backend::Uring, false), (Backend::Threads, true)] {
+        let reactor = reactor(backend, commands);
+        let (takes, rt) = (reactor.rt().kernel().unwrap().takes_commands(), reactor.rt());
+        assert_eq!(takes, backend == Backend::Uring && commands);
+        // Refused by the kernel for the file, by the ring for its entries, by the threads.
+        let expected = if backend == Backend::Uring && !commands { None } else { Some(libc::EOPNOTSUPP) };
+        assert_eq!(reactor.block_on(refused_entry(rt)), expected, "{backend:?} {commands}");
+    }
 }
