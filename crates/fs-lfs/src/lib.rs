@@ -1,0 +1,21 @@
+//! A log-structured file system whose images are those of NILFS2, revision 2: read, checked, shown and made here.
+//!
+//! Invariant: never derives liveness from a counter. What lives is told by the intervals of the DAT alone.
+//!
+//! The kernel's own driver reads and writes such images, so it judges every byte. The format lies in [`format`], and
+//! `docs/reference/formats/nilfs2.md` describes it. This part reads.
+//!
+//! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
+//! [`map`] (files to blocks), [`volume`] (metadata files).
+
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod error;
+pub mod format;
+pub mod map;
+pub mod medium;
+pub mod volume;
+
+pub use error::LfsError;
+pub use volume::Volume;
