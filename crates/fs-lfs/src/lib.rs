@@ -6,7 +6,7 @@
 //! `docs/reference/formats/nilfs2.md` describes it. This part reads.
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
-//! [`map`] (files to blocks), [`volume`] (metadata files).
+//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -15,7 +15,9 @@ pub mod error;
 pub mod format;
 pub mod map;
 pub mod medium;
+pub mod read;
 pub mod volume;
 
 pub use error::LfsError;
+pub use read::LfsReader;
 pub use volume::Volume;
