@@ -6,11 +6,14 @@
 //! `docs/reference/formats/nilfs2.md` describes it. This part reads.
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
-//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint).
+//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`check`],
+//! [`dump`].
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod check;
+pub mod dump;
 pub mod error;
 pub mod format;
 pub mod map;
@@ -18,6 +21,7 @@ pub mod medium;
 pub mod read;
 pub mod volume;
 
+pub use check::{Finding, Found, check};
 pub use error::LfsError;
 pub use read::LfsReader;
 pub use volume::Volume;
