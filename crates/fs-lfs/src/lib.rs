@@ -3,11 +3,12 @@
 //! Invariant: never derives liveness from a counter. What lives is told by the intervals of the DAT alone.
 //!
 //! The kernel's own driver reads and writes such images, so it judges every byte. The format lies in [`format`], and
-//! `docs/reference/formats/nilfs2.md` describes it. This part reads.
+//! `docs/reference/formats/nilfs2.md` describes it. This part reads: it writes nothing but an empty file system
+//! ([`mkfs`](mod@mkfs)).
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
 //! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`check`],
-//! [`dump`].
+//! [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -18,10 +19,13 @@ pub mod error;
 pub mod format;
 pub mod map;
 pub mod medium;
+pub mod mkfs;
 pub mod read;
+pub mod sums;
 pub mod volume;
 
 pub use check::{Finding, Found, check};
 pub use error::LfsError;
+pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;
 pub use volume::Volume;
