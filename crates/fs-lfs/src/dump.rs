@@ -93,12 +93,12 @@ async fn segments(volume: &Volume) -> Result<String, LfsError> {
             continue;
         }
         let letter = |flag: u32, letter: char| if told.head.flags & flag != 0 { letter } else { '-' };
-        let state =
-            [letter(usage::flag::ACTIVE, 'a'), letter(usage::flag::DIRTY, 'd'), letter(usage::flag::ERROR, 'e')];
+        // Which segments a driver uses lies in its memory: `mkfs.nilfs2` leaves marks that mean nothing.
+        let state = ['-', letter(usage::flag::DIRTY, 'd'), letter(usage::flag::ERROR, 'e')];
         let state: String = state.iter().collect();
         let live = told.live.map_or("-".to_string(), |live| live.live.to_string());
-        let (when, blocks) = (date(told.head.changed), told.head.blocks);
-        line!(out, "{segment:>20}  {when} {state}- {blocks:>11}  {live:>11}");
+        let (when, blocks) = (date_or_none(told.head.changed), told.head.blocks);
+        line!(out, "{segment:>20}  {when}  {state} {blocks:>11}  {live:>11}");
     }
     Ok(out)
 }
@@ -213,6 +213,11 @@ async fn inode(volume: &Volume, cno: Option<u64>, number: u64) -> Result<String,
         line!(out, "  level {} block {}: virtual {}, at {place}", block.level, block.index, block.address);
     }
     Ok(out)
+}
+
+/// The same as `lssu` has it: 0 stands for never.
+fn date_or_none(seconds: u64) -> String {
+    if seconds == 0 { "---------- --:--:--".to_string() } else { date(seconds) }
 }
 
 /// Seconds since 1970 as date and time, UTC.

@@ -29,3 +29,6 @@ pub use error::LfsError;
 pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;
 pub use volume::Volume;
+
+#[cfg(test)]
+mod tests;

@@ -120,7 +120,7 @@ fn planned(rt: &Rt, medium: &Medium, config: &MkfsConfig) -> Result<LfsSuperbloc
         }
     };
     let blocks = segment_bytes / block;
-    if segment_bytes % block != 0 || !(SEGMENT_BLOCKS_MIN..=1 << 24).contains(&blocks) {
+    if !segment_bytes.is_multiple_of(block) || !(SEGMENT_BLOCKS_MIN..=1 << 24).contains(&blocks) {
         return refused(format!(
             "segments of {segment_bytes} bytes; take a multiple of {block}, {SEGMENT_BLOCKS_MIN} blocks or more"
         ));

@@ -101,7 +101,7 @@ impl Checker<'_> {
         dirs: &mut Directories,
     ) {
         let block_bytes = self.volume.geometry().block_bytes as u64;
-        if inode.size == 0 || inode.size % block_bytes != 0 || inode.size / block_bytes != data.len() as u64 {
+        if inode.size == 0 || !inode.size.is_multiple_of(block_bytes) || inode.size / block_bytes != data.len() as u64 {
             self.damage(at, format!("a directory of {} bytes has {} blocks", inode.size, data.len()));
         }
         let (mut has_own, mut has_parent) = (false, false);

@@ -34,7 +34,7 @@ impl Names {
     pub(super) async fn read(volume: &Volume, file: &MappedFile, size: u64) -> Result<Names, LfsError> {
         let block_bytes = volume.geometry().block_bytes as u64;
         // A directory has at most as many blocks as the device.
-        if size % block_bytes != 0 || size / block_bytes > volume.geometry().blocks() {
+        if !size.is_multiple_of(block_bytes) || size / block_bytes > volume.geometry().blocks() {
             return damaged("directory", file.ino, 0, format!("it has {size} bytes, which are no whole blocks"));
         }
         let mut names = Names { order: Vec::new(), by_name: BTreeMap::new(), parent: Ino(0) };
