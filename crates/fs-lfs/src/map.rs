@@ -183,6 +183,25 @@ impl Volume {
         Ok(None)
     }
 
+    /// The first block of a file from `from` on that is a hole.
+    ///
+    /// # Errors
+    /// As [`Volume::find`].
+    pub async fn next_hole(&self, file: &MappedFile, from: u64) -> Result<u64, LfsError> {
+        let (mut walk, mut hole) = (MapWalk::new(self, *file, from)?, from);
+        while let Some((block, place)) = walk.next().await {
+            place?;
+            if block.level > 0 || block.index < from {
+                continue;
+            }
+            if block.index != hole {
+                break;
+            }
+            hole = hole.saturating_add(1);
+        }
+        Ok(hole)
+    }
+
     /// Reads a node and holds it to what its parent says.
     async fn node(
         &self,

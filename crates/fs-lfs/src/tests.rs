@@ -4,6 +4,7 @@
 //! told of it: its tree when a snapshot was made and at the end, `lssu` and `lscp`. The test `lfs_guest` of `it` makes
 //! such images anew.
 
+mod cut;
 mod damage;
 mod fresh;
 mod kernel;
@@ -87,6 +88,11 @@ fn small() -> Golden {
 
 fn kernel_1k() -> Golden {
     golden!("kernel-1k")
+}
+
+/// A machine that was switched off without an unmount.
+fn kernel_cut() -> Golden {
+    golden!("cut")
 }
 
 fn kernel_4k() -> Golden {

@@ -88,15 +88,15 @@ impl LfsReader {
         }
         let (file, volume) = (self.file(number, &inode), &self.0.volume);
         let block = volume.geometry().block_bytes as u64;
-        let mut index = at / block;
-        loop {
-            let data = volume.next_data(&file, index).await.map_err(told)?;
-            let data = data.filter(|data| *data < inode.size.div_ceil(block));
-            match (what, data) {
-                (Seek::Data, None) => return Err(Errno::ENXIO),
-                (Seek::Data, Some(data)) => return Ok((data * block).max(at)),
-                (Seek::Hole, Some(data)) if data == index => index += 1,
-                (Seek::Hole, Some(_) | None) => return Ok((index.saturating_mul(block)).clamp(at, inode.size)),
+        let (index, end) = (at / block, inode.size.div_ceil(block));
+        match what {
+            Seek::Data => match volume.next_data(&file, index).await.map_err(told)? {
+                Some(data) if data < end => Ok((data * block).max(at)),
+                _ => Err(Errno::ENXIO),
+            },
+            Seek::Hole => {
+                let hole = volume.next_hole(&file, index).await.map_err(told)?.min(end);
+                Ok(hole.saturating_mul(block).clamp(at, inode.size))
             }
         }
     }
