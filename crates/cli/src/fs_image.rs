@@ -1,7 +1,8 @@
-//! What the verbs share that are about the medium of a file system: none of the kinds so far has one.
+//! What the verbs share that are about the medium of a file system.
 
 use crate::failure::Failure;
 use crate::fs_kinds;
+use crate::lfs_image::{self, LfsImage};
 
 /// The arguments of such verbs.
 #[derive(clap::Args)]
@@ -9,6 +10,9 @@ pub struct Image {
     /// Kind of the file system
     #[arg(value_name = "KIND")]
     kind: String,
+    /// The stack on whose one export the file system lies
+    #[arg(long, value_name = "STACK")]
+    on: Option<String>,
 }
 
 /// What is done with a medium.
@@ -41,11 +45,14 @@ impl Task {
 }
 
 impl Image {
-    /// Does it.
+    /// The image of the one kind that lies on a device.
     ///
     /// # Errors
-    /// Always, as long as no kind lies on a device.
-    pub fn run(&self, task: Task) -> Result<(), Failure> {
+    /// Another kind, or no stack.
+    pub fn of(&self, task: Task) -> Result<LfsImage, Failure> {
+        if self.kind == lfs_image::KIND {
+            return LfsImage::on(self.on.as_deref());
+        }
         let kind = fs_kinds::find(&self.kind)?;
         Err(match kind.needs_device {
             false => ImageError::InMemory { kind: kind.name, summary: kind.summary, task: task.word() },

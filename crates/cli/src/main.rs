@@ -28,6 +28,7 @@ mod fs_image;
 mod fs_kinds;
 mod hugepages;
 mod lab;
+mod lfs_image;
 mod listeners;
 mod local;
 mod log;

@@ -13,7 +13,11 @@ use esker_layer_offload::superblock::Superblock as LogSuperblock;
 
 /// Exit status, standard output and standard error of `esker check` of these files.
 fn check(folder: &Path, names: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_esker")).arg("check").args(names).current_dir(folder).output();
+    esker(folder, &[&["check"], names].concat())
+}
+
+fn esker(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_esker")).args(words).current_dir(folder).output();
     let output = output.expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("messages are text");
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -88,4 +92,40 @@ fn a_deduplicated_volume_is_read_in_full_and_a_changed_byte_of_its_data_is_told(
     fs::write(&path, &image).unwrap();
     let (status, out, _) = check(folder.path(), &["dedup.img", "--json"]);
     assert!(status == Some(1) && out.contains("are not those of its fingerprint"), "{out}");
+}
+
+#[test]
+fn an_image_of_nilfs2_is_made_checked_shown_and_kept_from_being_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let stack = "disk = file path=lfs.img size=64MiB @ nbd=unix:lfs.sock";
+    let run = |words: &[&str]| {
+        let (status, out, err) = esker(folder.path(), &[&["fs"], words, &["--on", stack]].concat());
+        (status, out + &err)
+    };
+    let (status, told) = run(&["mkfs", "lfs", "--label", "notes"]);
+    assert!(status == Some(0) && told.starts_with("made 31 segments of 512 blocks, uuid "), "{told}");
+    let (status, told) = run(&["check", "lfs"]);
+    let expected = "clean: 1 checkpoints, 0 of them snapshots; 2 segments with 1 logs; ";
+    assert!(status == Some(0) && told.starts_with(expected), "{told}");
+    for (what, words) in [
+        (&["superblocks"][..], "label \"notes\""),
+        (&["segments"], " -d- "),
+        (&["checkpoints"], "cp"),
+        (&["logs", "0"], "begin end super-root"),
+        (&["inode", "2"], "mode 40755"),
+    ] {
+        let (status, told) = run(&[&["dump", "lfs"], what].concat());
+        assert!(status == Some(0) && told.contains(words), "{what:?}: {told}");
+    }
+    let (status, told) = run(&["stat", "lfs"]);
+    assert!(status == Some(0) && told.contains("32000 names of a file"), "{told}");
+    let (status, told) = run(&["mkfs", "lfs"]);
+    assert!(status == Some(1) && told.contains("holds data; mkfs destroys it with --force"), "{told}");
+    let (status, told) = run(&["mkfs", "lfs", "--force", "--block", "1KiB", "--segment", "1MiB"]);
+    assert!(status == Some(0) && told.starts_with("made 63 segments of 1024 blocks"), "{told}");
+    let file = fs::OpenOptions::new().write(true).open(folder.path().join("lfs.img")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &[0; 512], 1024).unwrap();
+    let (status, told) = run(&["check", "lfs", "--json"]);
+    let noticed = told.contains("\"clean\":false") && told.contains("the superblock at byte 1024");
+    assert!(status == Some(1) && noticed && told.contains("not everything is sound"), "{told}");
 }

@@ -22,6 +22,13 @@ pub const ALL: &[FsKind] = &[
         options: &["dir"],
         open: esker_fs_host::kind::open,
     },
+    FsKind {
+        name: "lfs",
+        summary: "a log-structured file system whose images are those of NILFS2, read-only",
+        needs_device: true,
+        options: &["checkpoint"],
+        open: esker_fs_lfs::kind::open,
+    },
 ];
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`],
-//! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`].
+//! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
+//! [`lfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -27,6 +28,7 @@ mod fuse;
 mod http;
 mod hugepage;
 pub mod kept;
+mod lfs;
 mod mirror;
 mod mutate;
 mod nbd;

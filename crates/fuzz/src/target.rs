@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, mirror, nbd, offload, regions,
-    replay, shepherd, stack, trace, vhost, volume, whole,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, offload,
+    regions, replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -58,6 +58,8 @@ pub enum Target {
     Volume,
     /// The medium of the harness's file system.
     Whole,
+    /// Images of the log-structured file system.
+    Lfs,
     /// The text of strace.
     TraceStrace,
     /// The layout of the iBench archive.
@@ -76,7 +78,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 52] = [
+    pub const ALL: [Target; 53] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -122,6 +124,7 @@ impl Target {
         Target::Regions,
         Target::Volume,
         Target::Whole,
+        Target::Lfs,
         Target::TraceStrace,
         Target::TraceIbench,
         Target::TraceEtrace,
@@ -158,6 +161,7 @@ impl Target {
             Target::Regions => "regions".to_string(),
             Target::Volume => "volume".to_string(),
             Target::Whole => "whole".to_string(),
+            Target::Lfs => "lfs".to_string(),
             Target::TraceStrace => "trace-strace".to_string(),
             Target::TraceIbench => "trace-ibench".to_string(),
             Target::TraceEtrace => "trace-etrace".to_string(),
@@ -195,6 +199,7 @@ impl Target {
             Target::Regions => regions::corpus(),
             Target::Volume => volume::corpus(),
             Target::Whole => whole::corpus(),
+            Target::Lfs => lfs::corpus(),
             Target::TraceStrace => trace::strace_corpus(),
             Target::TraceIbench => trace::ibench_corpus(),
             Target::TraceEtrace => trace::etrace_corpus(),
@@ -235,6 +240,7 @@ impl Target {
             Target::Regions => regions::try_input(input),
             Target::Volume => volume::try_input(input),
             Target::Whole => whole::try_input(input),
+            Target::Lfs => lfs::try_input(input),
             Target::TraceStrace => trace::try_strace(input),
             Target::TraceIbench => trace::try_ibench(input),
             Target::TraceEtrace => trace::try_etrace(input),

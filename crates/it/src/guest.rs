@@ -15,7 +15,7 @@ use scenarios::{Bench, SCENARIOS, Scenario};
 
 /// The guests' kernel and programs.
 pub const IMAGE: Recipe = Recipe {
-    name: "image-1",
+    name: "image-2",
     kernels: &["linux-image-amd64"],
     packages: &[
         "busybox-static",
@@ -37,6 +37,8 @@ pub const IMAGE: Recipe = Recipe {
         "xfs_repair",
         "mkfs.nilfs2",
         "lscp",
+        "lssu",
+        "mkcp",
         "mkfs.f2fs",
         "fsck.f2fs",
         "btrfs",

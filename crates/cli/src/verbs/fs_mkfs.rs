@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::fs_image::{Image, Task};
+use crate::lfs_image::MkfsOptions;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -11,17 +12,25 @@ pub const VERB: Verb = Verb::of::<MkfsArgs>(About {
     summary: "Make a file system on a stack",
     details: "Writes an empty file system of the kind to the one export of the stack. A kind that lies in \
               memory has nothing to make: it is refused, and the message says so.",
-    examples: &[Example { line: "esker fs mkfs ram", does: "refuses: nothing of ram lies on a device" }],
+    examples: &[
+        Example {
+            line: "esker fs mkfs lfs --on 'disk = file path=lfs.img size=1GiB @ nbd'",
+            does: "makes an image in a file, which Linux mounts as nilfs2",
+        },
+        Example { line: "esker fs mkfs ram", does: "refuses: nothing of ram lies on a device" },
+    ],
 });
 
 #[derive(clap::Args)]
 struct MkfsArgs {
     #[command(flatten)]
     image: Image,
+    #[command(flatten)]
+    options: MkfsOptions,
 }
 
 impl Run for MkfsArgs {
-    fn run(self, _: &mut Terminal) -> Result<(), Failure> {
-        self.image.run(Task::Mkfs)
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.image.of(Task::Mkfs)?.make(self.options, terminal)
     }
 }

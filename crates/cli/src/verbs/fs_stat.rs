@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::fs_kinds;
+use crate::lfs_image::{self, LfsImage};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::virtual_files::plain;
@@ -14,18 +15,25 @@ pub const VERB: Verb = Verb::of::<StatArgs>(About {
     words: &["fs", "stat"],
     summary: "Tell what a file system is, can and promises",
     details: "Opens a new file system of the kind and tells its units, limits, abilities and room, and what is \
-              there after a crash.",
+              there after a crash. A kind that lies on a device is named before --on, which then names the stack.",
     examples: &[
         Example { line: "esker fs stat --on ram", does: "tells all of a file system in memory" },
         Example { line: "esker fs stat --on ram --json", does: "for programs" },
+        Example { line: "esker fs stat lfs --on lfs.toml", does: "tells of the one on the export of a stack" },
     ],
 });
 
 #[derive(clap::Args)]
 struct StatArgs {
-    /// Kind of the file system
-    #[arg(long, value_name = "KIND")]
+    /// Kind of a file system that lies on a device: lfs
+    #[arg(value_name = "KIND", value_parser = [lfs_image::KIND])]
+    kind: Option<String>,
+    /// Kind of a file system in memory, or with KIND the stack on whose one export it lies
+    #[arg(long, value_name = "KIND|STACK")]
     on: String,
+    /// Checkpoint that is opened (with KIND) [default: the latest]
+    #[arg(long, value_name = "NUMBER", requires = "kind")]
+    checkpoint: Option<u64>,
     /// JSON, for programs
     #[arg(long)]
     json: bool,
@@ -40,6 +48,15 @@ struct NoRoom {
 
 impl Run for StatArgs {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if self.kind.is_some() {
+            let (about, space) = LfsImage::on(Some(&self.on))?.about(self.checkpoint, terminal)?;
+            let text = if self.json {
+                as_json(&about, space)
+            } else {
+                as_text(fs_kinds::find(lfs_image::KIND)?.summary, &about, space)
+            };
+            return terminal.say(&text);
+        }
         let kind = fs_kinds::find(&self.on)?;
         let simulation = plain(kind, 1)?;
         let call = Call::at(Stamp(simulation.sim.rt().wall()));

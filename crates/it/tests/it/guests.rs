@@ -74,23 +74,31 @@ fn boot(image: &Image, dir: &Path) {
     assert!(copied > 16 << 20, "what a guest's memory and buffers exchange is counted: {copied}");
 }
 
-#[test]
-fn a_guest_uses_exports_over_nbd_and_vhost_user() {
+/// The guests' image, and the folder in which it is kept. `None`: this machine cannot run guests, and the test is skipped.
+pub fn image() -> Option<(Image, PathBuf)> {
     let needed = ["qemu-system-x86_64", "apt-get", "apt-cache", "dpkg-deb"];
     if let Some(missing) = needed.iter().find(|program| !is_installed(program)) {
-        return esker_testkit::skip(
+        esker_testkit::skip(
             esker_testkit::Ability::Program,
             format_args!("guests need {missing}: run `cargo xtask peers`"),
         );
+        return None;
     }
     let cache = Path::new(env!("CARGO_BIN_EXE_it")).parent().unwrap().join("../guest");
     std::fs::create_dir_all(&cache).unwrap();
     match Image::prepare(&cache, &IMAGE) {
-        Ok(image) => boot(&image, tempfile::tempdir_in(&cache).unwrap().path()),
+        Ok(image) => Some((image, cache)),
         Err(why) => {
             esker_testkit::skip(esker_testkit::Ability::GuestPackages, &why);
             // Where the lists of packages are there, the rest must be too.
             assert!(why.contains("lists of packages") || why.contains("apt-get download"), "{why}");
+            None
         }
     }
+}
+
+#[test]
+fn a_guest_uses_exports_over_nbd_and_vhost_user() {
+    let Some((image, cache)) = image() else { return };
+    boot(&image, tempfile::tempdir_in(&cache).unwrap().path());
 }

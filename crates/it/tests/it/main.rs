@@ -12,6 +12,7 @@ mod guests;
 mod init_cuts;
 mod kill_nine;
 mod kills;
+mod lfs_guest;
 mod model_kernel;
 mod paced;
 mod power_cuts;

@@ -1,0 +1,91 @@
+//! The DAT: its entries against the places of blocks, and against what is reached.
+
+use super::{Checker, Gravity, Walked};
+use crate::format::{DatEntry, Payload, ino};
+use crate::map::MappedFile;
+
+impl Checker<'_> {
+    /// Walks a metadata file that has no versions.
+    pub(super) async fn metadata(&mut self, file: &MappedFile) {
+        let at = match file.ino {
+            ino::DAT => "the DAT",
+            ino::CPFILE => "the CPFILE",
+            _ => "the SUFILE",
+        };
+        let walked = self.walk(at, file).await;
+        self.found.counted.blocks += walked.blocks;
+        if file.ino == ino::DAT {
+            for (_, place) in walked.addresses {
+                if !self.dat_places.insert(place) {
+                    self.damage(at, format!("block {place} of the device is in it twice"));
+                }
+            }
+        } else {
+            self.reach(at, &walked);
+        }
+    }
+
+    /// Notes virtual blocks that the latest checkpoint reaches, each once.
+    pub(super) fn reach(&mut self, at: &str, walked: &Walked) {
+        for (vblock, _) in &walked.addresses {
+            if !self.reached.insert(*vblock) {
+                self.damage(at, format!("virtual block {vblock} belongs to two places of the latest checkpoint"));
+            }
+        }
+    }
+
+    /// Compares all entries in use with the logs, and those that live with what was reached.
+    pub(super) async fn dat(&mut self) {
+        let (file, shape) = (self.volume.dat(), self.volume.geometry().dat);
+        // It was walked before: what is wrong with the walk was told.
+        let mut data = Vec::new();
+        let Ok(mut walk) = crate::map::MapWalk::new(self.volume, file, 0) else { return };
+        while let Some((block, place)) = walk.next().await {
+            if block.level == 0 && place.is_ok() {
+                data.push(block.index);
+            }
+        }
+        let used = self.used("the DAT", &file, &shape, &data).await;
+        for vblock in used.into_iter().filter(|vblock| *vblock != 0) {
+            match self.volume.dat_entry(vblock).await {
+                Ok(entry) => self.dat_entry(vblock, &entry),
+                Err(error) => self.error(format!("entry {vblock} of the DAT"), &error),
+            }
+        }
+    }
+
+    fn dat_entry(&mut self, vblock: u64, entry: &DatEntry) {
+        let at = format!("entry {vblock} of the DAT");
+        let latest = self.volume.latest().cno;
+        if entry.start > entry.end {
+            return self.damage(at, format!("its block lives from {} to before {}", entry.start, entry.end));
+        }
+        if entry.place == 0 {
+            let advice = "Its number is lost until the file system is made anew";
+            return self.add(Gravity::Note, at, "it is in use, and has no block", advice);
+        }
+        if entry.start == 0 || entry.start > latest || (!entry.is_live() && entry.end > latest) {
+            let why = format!("it lives from {} to {}, and the latest is {latest}", entry.start, entry.end);
+            return self.damage(at, why);
+        }
+        let geometry = self.volume.geometry();
+        if !geometry.has(entry.place) {
+            return self.damage(at, format!("its block {} lies in no segment", entry.place));
+        }
+        if entry.is_live() && !self.reached.contains(&vblock) {
+            self.damage(&at, "it is alive, and nothing of the latest checkpoint leads to it");
+        }
+        let segment = geometry.segment_of(entry.place);
+        if self.untold.contains(&segment) {
+            return;
+        }
+        match self.logged.get(&entry.place).map(|logged| logged.what) {
+            Some(Payload::Data { vblock: told, .. } | Payload::Node { vblock: told }) if told == vblock => {}
+            Some(told) => self.damage(at, format!("at block {} the log tells of {told:?}", entry.place)),
+            None => {
+                let why = format!("its block {}, in segment {segment}, belongs to no log", entry.place);
+                self.damage(at, why);
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Directories: records of names, each within one block of the directory.
+
+use esker_vfs::{FileType, Name};
+
+/// Bytes before the name.
+const HEAD: usize = 12;
+/// A record begins at a multiple of this.
+const ALIGN: usize = 8;
+
+/// A record. The inode 0 stands for none: its room is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DirRecord<'a> {
+    /// Offset in the block.
+    pub at: usize,
+    /// Bytes of the record.
+    pub bytes: usize,
+    /// Number of the inode.
+    pub ino: u64,
+    /// Kind of the inode, as a number of the format.
+    pub kind: u8,
+    /// Its name.
+    pub name: &'a [u8],
+}
+
+impl<'a> DirRecord<'a> {
+    /// The name, if it may stand in a path.
+    pub fn real_name(&self) -> Option<Name<'a>> {
+        Name::new(self.name).ok()
+    }
+
+    /// The kind, if it is known.
+    pub fn file_type(&self) -> Option<FileType> {
+        Some(match self.kind {
+            1 => FileType::File,
+            2 => FileType::Directory,
+            3 => FileType::CharDevice,
+            4 => FileType::BlockDevice,
+            5 => FileType::Fifo,
+            6 => FileType::Socket,
+            7 => FileType::Symlink,
+            _ => return None,
+        })
+    }
+
+    /// Writes it at `at` of a block.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub fn write(&self, block: &mut [u8]) {
+        let out = &mut block[self.at..self.at + self.bytes];
+        out[..8].copy_from_slice(&self.ino.to_le_bytes());
+        // A record of 64 KiB does not fit in its field: the largest number stands for it.
+        out[8..10].copy_from_slice(&u16::try_from(self.bytes).unwrap_or(u16::MAX).to_le_bytes());
+        out[10] = self.name.len() as u8;
+        out[11] = self.kind;
+        out[HEAD..HEAD + self.name.len()].copy_from_slice(self.name);
+    }
+}
+
+/// The least bytes of a record with a name of so many.
+pub fn record_bytes(name: usize) -> usize {
+    (HEAD + name).next_multiple_of(ALIGN)
+}
+
+/// The number of a kind.
+pub fn kind_number(kind: FileType) -> u8 {
+    match kind {
+        FileType::File => 1,
+        FileType::Directory => 2,
+        FileType::CharDevice => 3,
+        FileType::BlockDevice => 4,
+        FileType::Fifo => 5,
+        FileType::Socket => 6,
+        FileType::Symlink => 7,
+    }
+}
+
+/// The records of a block, to its end or to what is none.
+#[derive(Clone, Debug)]
+pub struct DirRecords<'a> {
+    block: &'a [u8],
+    at: usize,
+}
+
+impl<'a> DirRecords<'a> {
+    /// Of a block.
+    pub fn new(block: &'a [u8]) -> DirRecords<'a> {
+        DirRecords { block, at: 0 }
+    }
+
+    fn read(&self) -> Result<DirRecord<'a>, String> {
+        let (at, rest) = (self.at, &self.block[self.at..]);
+        let Some((head, _)) = rest.split_at_checked(HEAD) else { return Err(format!("no room at byte {at}")) };
+        let stored = u16::from_le_bytes([head[8], head[9]]);
+        let bytes = if stored == u16::MAX { 1 << 16 } else { usize::from(stored) };
+        let name = usize::from(head[10]);
+        let fits = bytes >= record_bytes(name) && bytes.is_multiple_of(ALIGN) && bytes <= rest.len();
+        if !fits {
+            return Err(format!("the record at byte {at} has {bytes} bytes, for a name of {name} in {}", rest.len()));
+        }
+        let ino = head[..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Ok(DirRecord { at, bytes, ino, kind: head[11], name: &rest[HEAD..HEAD + name] })
+    }
+}
+
+impl<'a> Iterator for DirRecords<'a> {
+    type Item = Result<DirRecord<'a>, String>;
+
+    fn next(&mut self) -> Option<Result<DirRecord<'a>, String>> {
+        if self.at >= self.block.len() {
+            return None;
+        }
+        let read = self.read();
+        self.at = read.as_ref().map_or(self.block.len(), |record| record.at + record.bytes);
+        Some(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_fill_a_block_and_wrong_ones_end_it() {
+        let mut block = vec![0; 1024];
+        let first = DirRecord { at: 0, bytes: 16, ino: 2, kind: 2, name: b"." };
+        let last = DirRecord { at: 16, bytes: 1008, ino: 11, kind: 1, name: b"abc" };
+        first.write(&mut block);
+        last.write(&mut block);
+        assert_eq!(DirRecords::new(&block).collect::<Result<Vec<_>, _>>().unwrap(), [first, last]);
+        for (at, value) in [(24, 0), (24, 1), (25, 0xff)] {
+            let mut wrong = block.clone();
+            wrong[at] = value;
+            let read: Vec<_> = DirRecords::new(&wrong).collect();
+            assert!(read.last().unwrap().is_err(), "{at} {value}: {read:?}");
+        }
+        assert!(DirRecords::new(&block[..20]).nth(1).unwrap().is_err(), "no room for a header");
+    }
+}

@@ -1,0 +1,35 @@
+//! A log-structured file system whose images are those of NILFS2, revision 2: read, checked, shown and made here.
+//!
+//! Invariant: never derives liveness from a counter. What lives is told by the intervals of the DAT alone.
+//!
+//! The kernel's own driver reads and writes such images, so it judges every byte. The format lies in [`format`], and
+//! `docs/reference/formats/nilfs2.md` describes it. This part reads: it writes nothing but an empty file system
+//! ([`mkfs`](mod@mkfs)).
+//!
+//! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
+//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`] (how a list
+//! names it), [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
+
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod check;
+pub mod dump;
+pub mod error;
+pub mod format;
+pub mod kind;
+pub mod map;
+pub mod medium;
+pub mod mkfs;
+pub mod read;
+pub mod sums;
+pub mod volume;
+
+pub use check::{Finding, Found, check};
+pub use error::LfsError;
+pub use mkfs::{MkfsConfig, mkfs};
+pub use read::LfsReader;
+pub use volume::Volume;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! The device: bytes, superblocks, logs, and the latest checkpoint among them.
+
+mod logs;
+mod superblocks;
+
+use std::rc::Rc;
+
+use esker_block::{Buf, Device};
+use esker_layer_kit::Io;
+use esker_rt::Rt;
+use esker_rt::mem::Pool;
+
+use crate::error::LfsError;
+
+pub use logs::{FoundLog, Latest, SyncedLog};
+pub use superblocks::{Chosen, Copy};
+
+/// Requests to a device.
+#[derive(Clone)]
+pub struct Medium {
+    io: Io,
+    size: u64,
+    unit: u64,
+    transfer: u64,
+}
+
+impl Medium {
+    /// Of a device.
+    pub fn new(rt: &Rt, device: Rc<dyn Device>) -> Medium {
+        let (size, unit) = (device.size(), u64::from(device.limits().block).max(1));
+        let transfer = u64::from(device.limits().transfer_max) / unit * unit;
+        Medium { io: Io::over(rt, &Pool::default(), vec![device]), size, unit, transfer: transfer.max(unit) }
+    }
+
+    /// Bytes of the device.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of a block of the device.
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// Memory for answers.
+    pub fn pool(&self) -> &Pool {
+        self.io.pool()
+    }
+
+    /// Bytes of the device. Those behind its end are zeroes.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn read(&self, at: u64, len: usize) -> Result<Vec<u8>, LfsError> {
+        let end = at.saturating_add(len as u64).min(self.size);
+        let mut bytes = Vec::with_capacity(len);
+        let mut from = at / self.unit * self.unit;
+        while from < end {
+            let step = (end - from).next_multiple_of(self.unit).min(self.transfer).min(self.size - from);
+            let read = self.io.read(self.io.lower(0), from, step as usize).await?.to_vec();
+            let skip = at.saturating_sub(from).min(step) as usize;
+            let keep = (end - from).min(step) as usize;
+            bytes.extend_from_slice(&read[skip..keep]);
+            from += step;
+        }
+        bytes.resize(len, 0);
+        Ok(bytes)
+    }
+
+    /// Writes whole blocks of the device.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), LfsError> {
+        for (number, part) in bytes.chunks(self.transfer as usize).enumerate() {
+            let at = at + number as u64 * self.transfer;
+            self.io.write(self.io.lower(0), at, Buf::from_bytes(self.io.pool(), part), false).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn flush(&self) -> Result<(), LfsError> {
+        Ok(self.io.flush(self.io.lower(0)).await?)
+    }
+}

@@ -1,0 +1,116 @@
+//! A guest's kernel and Esker read and write the same images of NILFS2.
+//!
+//! The guest fills two file systems: one that `mkfs.nilfs2` made, and one that Esker made. It tells their trees when a
+//! snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and find nothing wrong.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use esker_block::store::SparseStore;
+use esker_dev::{Defer, Media, MemoryDevice};
+use esker_fs_lfs::dump::{Show, dump};
+use esker_fs_lfs::{LfsReader, MkfsConfig, Volume, check, mkfs};
+use esker_guest::image::Image;
+use esker_guest::machine::{Guest, Power};
+use esker_it::guest::{LIBRARY, MEMORY_MIB};
+use esker_rt::{Rt, Sim, SimConfig};
+use esker_testkit::files::listing::{GuestTold, columns, rows};
+use esker_vfs::{Call, Stamp};
+
+const SECTOR: u32 = 512;
+const SHELL: &str = include_str!("../../src/guest/nilfs2.sh");
+/// Device, name of its steps, bytes of a block and of the largest file.
+const USED: [(&str, &str, u32, u64); 3] =
+    [("vda", "theirs", 1024, 3_000_000), ("vdb", "ours", 4096, 4_000_000), ("vdc", "ours-1k", 1024, 3_000_000)];
+const DEVICE_BYTES: u64 = 24 << 20;
+
+fn device(rt: &Rt, media: &Rc<Media>) -> Rc<MemoryDevice> {
+    Rc::new(MemoryDevice::over(rt, media.clone(), SECTOR, Defer::Never))
+}
+
+/// Writes an empty file system of ours to a file.
+fn make(path: &Path, block_bytes: u32) {
+    let (media, sim) = (Media::new(DEVICE_BYTES), Sim::new(SimConfig::seeded(1)));
+    let (rt, made) = (sim.rt(), media.clone());
+    let config = MkfsConfig {
+        block_bytes,
+        segment_bytes: Some(512 << 10),
+        live_counters: block_bytes == 1024,
+        ..MkfsConfig::usual(Stamp(1_700_000_000_000_000_000))
+    };
+    sim.block_on(async move { mkfs(&rt, device(&rt, &made), &config).await }).unwrap();
+    let all = esker_base::ByteRange::new(0, DEVICE_BYTES).unwrap();
+    std::fs::write(path, media.bytes(all)).unwrap();
+}
+
+/// What Esker reads of a device is what the guest told.
+fn compare(path: &Path, name: &str, told: &GuestTold) {
+    let mut store = SparseStore::default();
+    store.write(0, &std::fs::read(path).unwrap());
+    let media = Media::of(DEVICE_BYTES, store);
+    let trees = ["latest", "snapshot"].map(|which| told.rows(&format!("{name}-{which}")));
+    assert!(trees.iter().all(|tree| tree.len() > 60), "{name}: the guest told of both trees");
+    let table = |from: &str, to: &str, count| {
+        let rows = told.table(&format!("{from} {name}"), &format!("{to} {name}"), count);
+        assert!(!rows.is_empty(), "{name}: {from}");
+        rows
+    };
+    let (segments, checkpoints) = (table("LSSU", "LSCP", 5), table("LSCP", "OVER", 7));
+    let sim = Sim::new(SimConfig::seeded(1));
+    let (rt, name) = (sim.rt(), name.to_string());
+    sim.block_on(async move {
+        let found = check(&rt, device(&rt, &media)).await.unwrap();
+        let findings: Vec<_> = found.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{name}:\n{}", findings.join("\n"));
+        let volume = Rc::new(Volume::open(&rt, device(&rt, &media)).await.unwrap());
+        let all = volume.checkpoints().await.unwrap();
+        let snapshot = all.iter().find(|entry| entry.is_snapshot()).map(|entry| entry.head.cno);
+        for (cno, tree) in [None, snapshot].into_iter().zip(trees) {
+            let reader = LfsReader::of(volume.clone(), cno).await.unwrap();
+            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), tree, "{name} {cno:?}");
+        }
+        let listed = columns(&dump(&volume, Show::Segments).await.unwrap(), 5);
+        let in_use = segments.into_iter().filter(|row| !row[3].starts_with("---"));
+        assert_eq!(listed, in_use.map(on_medium).collect::<Vec<_>>(), "{name}: lssu");
+        assert_eq!(columns(&dump(&volume, Show::Checkpoints).await.unwrap(), 7), checkpoints, "{name}: lscp");
+    });
+}
+
+/// A row of `lssu` without the state that lies in the kernel's memory: in use by the writer.
+fn on_medium(mut row: Vec<String>) -> Vec<String> {
+    row[3] = format!("-{}", &row[3][1..]);
+    row
+}
+
+fn boot(image: &Image, dir: &Path) {
+    let paths: Vec<PathBuf> = USED.iter().map(|(disk, ..)| dir.join(disk)).collect();
+    std::fs::write(&paths[0], []).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&paths[0]).unwrap().set_len(DEVICE_BYTES).unwrap();
+    make(&paths[1], USED[1].2);
+    make(&paths[2], USED[2].2);
+    let drive =
+        |path: &PathBuf| ["-drive".to_string(), format!("file={},format=raw,if=virtio,cache=unsafe", path.display())];
+    let devices: Vec<String> = paths.iter().flat_map(drive).collect();
+    let mut job = "step theirs-make /bin/mkfs.nilfs2 -q -f -b 1024 -B 256 /dev/vda\n".to_string();
+    for (disk, name, block, bytes) in USED {
+        job += &format!("use {name} /dev/{disk} {block} {bytes}\n");
+    }
+    let library = format!("{LIBRARY}\n{SHELL}");
+    let limit = Duration::from_secs(400);
+    let (programs, memory_mib) = (Vec::new(), MEMORY_MIB);
+    let guest = Guest { image, programs, library: &library, job, devices, cpus: 1, memory_mib, limit };
+    let log = guest.run(dir, &mut |_| Ok(Power::On)).unwrap();
+    println!("kernel {}, {:.1} s\n{}", log.kernel, log.seconds, log.table());
+    assert!(log.is_good(), "{}\n{}", log.table(), log.text);
+    let told = GuestTold(log.text);
+    for ((_, name, ..), path) in USED.iter().zip(&paths) {
+        compare(path, name, &told);
+    }
+}
+
+#[test]
+fn a_guest_and_esker_read_and_write_the_same_images() {
+    let Some((image, cache)) = crate::guests::image() else { return };
+    boot(&image, tempfile::tempdir_in(&cache).unwrap().path());
+}
