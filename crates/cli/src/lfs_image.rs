@@ -180,7 +180,7 @@ impl LfsImage {
 
 /// Whether anything but zeroes lies at either end of a device.
 async fn holds_data(rt: &Rt, device: Rc<dyn Device>) -> Result<bool, LfsError> {
-    let medium = esker_fs_lfs::medium::Medium::new(rt, device);
+    let medium = esker_fs_lfs::medium::ImageDevice::new(rt, device);
     for at in [0, medium.size().saturating_sub(LOOKED_AT)] {
         if medium.read(at, LOOKED_AT as usize).await?.iter().any(|byte| *byte != 0) {
             return Ok(true);

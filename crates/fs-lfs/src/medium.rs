@@ -13,23 +13,23 @@ use esker_rt::mem::Pool;
 use crate::error::LfsError;
 
 pub use logs::{FoundLog, Latest, SyncedLog};
-pub use superblocks::{Chosen, Copy};
+pub use superblocks::{Chosen, SuperblockCopy};
 
 /// Requests to a device.
 #[derive(Clone)]
-pub struct Medium {
+pub struct ImageDevice {
     io: Io,
     size: u64,
     unit: u64,
     transfer: u64,
 }
 
-impl Medium {
+impl ImageDevice {
     /// Of a device.
-    pub fn new(rt: &Rt, device: Rc<dyn Device>) -> Medium {
+    pub fn new(rt: &Rt, device: Rc<dyn Device>) -> ImageDevice {
         let (size, unit) = (device.size(), u64::from(device.limits().block).max(1));
         let transfer = u64::from(device.limits().transfer_max) / unit * unit;
-        Medium { io: Io::over(rt, &Pool::default(), vec![device]), size, unit, transfer: transfer.max(unit) }
+        ImageDevice { io: Io::over(rt, &Pool::default(), vec![device]), size, unit, transfer: transfer.max(unit) }
     }
 
     /// Bytes of the device.

@@ -17,7 +17,7 @@ use crate::format::{
     Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, CpfileShape, DatEntry, DirRecord, InodeRecord, LfsSuperblock,
     LiveCounters, LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SufileShape, SuperRoot, ino,
 };
-use crate::medium::Medium;
+use crate::medium::ImageDevice;
 
 /// How an empty file system is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ impl MkfsConfig {
 /// # Errors
 /// [`LfsError::Mkfs`] for what cannot be made; the device's.
 pub async fn mkfs(rt: &Rt, device: Rc<dyn Device>, config: &MkfsConfig) -> Result<LfsSuperblock, LfsError> {
-    let medium = Medium::new(rt, device);
+    let medium = ImageDevice::new(rt, device);
     let superblock = planned(rt, &medium, config)?;
     let geometry = superblock.geometry().map_err(LfsError::Mkfs)?;
     let log = Plan { superblock: &superblock, block: geometry.block_bytes, now: superblock.created }.log();
@@ -90,8 +90,8 @@ pub async fn mkfs(rt: &Rt, device: Rc<dyn Device>, config: &MkfsConfig) -> Resul
     Ok(superblock)
 }
 
-/// The superblock of the file system that will be.
-fn planned(rt: &Rt, medium: &Medium, config: &MkfsConfig) -> Result<LfsSuperblock, LfsError> {
+/// Segments, and blocks of each, of the file system that will be.
+fn sized(medium: &ImageDevice, config: &MkfsConfig) -> Result<(u64, u64), LfsError> {
     let refused = |why: String| Err(LfsError::Mkfs(why));
     let block = u64::from(config.block_bytes);
     if ![1024, 2048, 4096].contains(&block) {
@@ -133,6 +133,13 @@ fn planned(rt: &Rt, medium: &Medium, config: &MkfsConfig) -> Result<LfsSuperbloc
             medium.size()
         ));
     }
+    Ok((segments, blocks))
+}
+
+/// The superblock of the file system that will be.
+fn planned(rt: &Rt, medium: &ImageDevice, config: &MkfsConfig) -> Result<LfsSuperblock, LfsError> {
+    let (segments, blocks) = sized(medium, config)?;
+    let block = u64::from(config.block_bytes);
     let uuid = config.uuid.unwrap_or_else(|| random_uuid(rt.unique()));
     let seconds = u64::try_from(config.now.0).unwrap_or(0) / 1_000_000_000;
     let mut label = [0; 80];

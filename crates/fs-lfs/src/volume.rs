@@ -14,7 +14,7 @@ use crate::format::{
     SufileHeader, ino,
 };
 use crate::map::{Addressing, MapWalk, MappedFile};
-use crate::medium::{Chosen, Latest, Medium};
+use crate::medium::{Chosen, ImageDevice, Latest};
 
 /// The bytes of a block.
 pub type Block = Rc<[u8]>;
@@ -56,7 +56,7 @@ impl Kept {
 
 /// An opened image, which is not written.
 pub struct Volume {
-    medium: Medium,
+    medium: ImageDevice,
     chosen: Chosen,
     latest: Latest,
     kept: RefCell<Kept>,
@@ -68,14 +68,14 @@ impl Volume {
     /// # Errors
     /// [`LfsError`].
     pub async fn open(rt: &Rt, device: Rc<dyn Device>) -> Result<Volume, LfsError> {
-        let medium = Medium::new(rt, device);
+        let medium = ImageDevice::new(rt, device);
         let chosen = Chosen::read(&medium).await?;
         let latest = medium.latest(&chosen.superblock, &chosen.geometry).await?;
         Ok(Volume { medium, chosen, latest, kept: RefCell::default() })
     }
 
     /// The device.
-    pub fn medium(&self) -> &Medium {
+    pub fn medium(&self) -> &ImageDevice {
         &self.medium
     }
 

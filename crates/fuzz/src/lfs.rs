@@ -1,5 +1,5 @@
-//! Images of the log-structured file system: nothing makes opening, checking, showing or reading fall, and each comes to
-//! an end.
+//! Images of the log-structured file system: nothing makes opening, checking, showing or reading fall, and each comes
+//! to an end.
 //!
 //! An input is a list of changes to a small image that the kernel wrote. Checksums would hide what lies behind them, so
 //! each input is tried with the old sums and with right ones.

@@ -1,7 +1,7 @@
 //! The summary of a log: what each of its blocks belongs to.
 //!
-//! A log is a partial segment: summary, payload, and a super root if it makes a checkpoint. Nothing in a summary crosses
-//! a block: what does not fit in the rest of a block begins the next one.
+//! A log is a partial segment: summary, payload, and a super root if it makes a checkpoint. Nothing in a summary
+//! crosses a block: what does not fit in the rest of a block begins the next one.
 
 use super::ino;
 use super::layout::layout;

@@ -4,7 +4,7 @@
 //! order of segments must be the expected one, and the sum of the whole log must be right. What is no log ends a
 //! segment, and the second such place in a row ends the walk.
 
-use super::Medium;
+use super::ImageDevice;
 use crate::error::LfsError;
 use crate::format::summary::{self, flag};
 use crate::format::{Geometry, LfsSuperblock, LogBlock, LogHeader, SuperRoot, crc_add, crc_begin, crc_end};
@@ -50,7 +50,7 @@ pub struct Latest {
 
 const STEP: u64 = 1 << 20;
 
-impl Medium {
+impl ImageDevice {
     /// Reads the log at block `place`, and verifies all of it.
     ///
     /// # Errors

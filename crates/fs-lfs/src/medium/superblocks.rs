@@ -1,27 +1,27 @@
 //! Which superblock counts.
 //!
-//! Drivers write the two copies in turn, so one may be older than the other. The one with the newer checkpoint counts. A
-//! damaged copy is told, so that a writer restores it: nothing is written here.
+//! Drivers write the two copies in turn, so one may be older than the other. The one with the newer checkpoint counts.
+//! A damaged copy is told, so that a writer restores it: nothing is written here.
 
-use super::Medium;
+use super::ImageDevice;
 use crate::error::LfsError;
 use crate::format::superblock::{FIRST_OFFSET, SUPERBLOCK_BYTES, second_offset};
 use crate::format::{Geometry, LfsSuperblock, SuperblockFault};
 
 /// One of the two places of a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Copy {
+pub enum SuperblockCopy {
     /// At byte 1024.
     First,
     /// In the last whole 4 KiB of the device.
     Second,
 }
 
-impl std::fmt::Display for Copy {
+impl std::fmt::Display for SuperblockCopy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Copy::First => "the superblock at byte 1024",
-            Copy::Second => "the superblock at the end",
+            SuperblockCopy::First => "the superblock at byte 1024",
+            SuperblockCopy::Second => "the superblock at the end",
         })
     }
 }
@@ -34,9 +34,9 @@ pub struct Chosen {
     /// What follows from it.
     pub geometry: Geometry,
     /// Where it lies.
-    pub from: Copy,
+    pub from: SuperblockCopy,
     /// A copy that is damaged, and that the next writer restores from this one.
-    pub repair: Option<(Copy, SuperblockFault)>,
+    pub repair: Option<(SuperblockCopy, SuperblockFault)>,
     /// What both places hold.
     pub copies: [Result<LfsSuperblock, SuperblockFault>; 2],
 }
@@ -46,7 +46,7 @@ impl Chosen {
     ///
     /// # Errors
     /// No superblock is sound, or the one that counts is of no file system that can be read here.
-    pub async fn read(medium: &Medium) -> Result<Chosen, LfsError> {
+    pub async fn read(medium: &ImageDevice) -> Result<Chosen, LfsError> {
         let first = parse(medium, Some(FIRST_OFFSET)).await?;
         let second_at = second_offset(medium.size()).filter(|at| *at >= FIRST_OFFSET + SUPERBLOCK_BYTES as u64);
         let mut second = parse(medium, second_at).await?;
@@ -56,10 +56,10 @@ impl Chosen {
             second = Err(SuperblockFault::Place);
         }
         let (superblock, from, repair) = match (first, second) {
-            (Ok(one), Ok(two)) if two.last_cno > one.last_cno => (two, Copy::Second, None),
-            (Ok(one), Ok(_)) => (one, Copy::First, None),
-            (Ok(one), Err(fault)) => (one, Copy::First, Some((Copy::Second, fault))),
-            (Err(fault), Ok(two)) => (two, Copy::Second, Some((Copy::First, fault))),
+            (Ok(one), Ok(two)) if two.last_cno > one.last_cno => (two, SuperblockCopy::Second, None),
+            (Ok(one), Ok(_)) => (one, SuperblockCopy::First, None),
+            (Ok(one), Err(fault)) => (one, SuperblockCopy::First, Some((SuperblockCopy::Second, fault))),
+            (Err(fault), Ok(two)) => (two, SuperblockCopy::Second, Some((SuperblockCopy::First, fault))),
             (Err(one), Err(two)) => return Err(LfsError::Superblocks(one, two)),
         };
         if superblock.incompat != 0 {
@@ -77,7 +77,7 @@ impl Chosen {
     }
 }
 
-async fn parse(medium: &Medium, at: Option<u64>) -> Result<Result<LfsSuperblock, SuperblockFault>, LfsError> {
+async fn parse(medium: &ImageDevice, at: Option<u64>) -> Result<Result<LfsSuperblock, SuperblockFault>, LfsError> {
     match at {
         Some(at) if at + SUPERBLOCK_BYTES as u64 <= medium.size() => {
             Ok(LfsSuperblock::parse(&medium.read(at, SUPERBLOCK_BYTES).await?))

@@ -10,7 +10,7 @@ use esker_rt::Rt;
 use super::{config, device, made, media, rows, run, small};
 use crate::format::superblock::{FIRST_OFFSET, second_offset};
 use crate::format::{LfsSuperblock, SuperblockFault};
-use crate::medium::Copy;
+use crate::medium::SuperblockCopy;
 use crate::sums::Summed;
 use crate::{LfsError, Volume, check};
 
@@ -83,7 +83,7 @@ fn either_superblock_is_enough() {
     let second = second_offset(image.len() as u64).unwrap() as usize;
     let expected = small().rows("latest");
     run(|rt| async move {
-        for (at, copy) in [(FIRST_OFFSET as usize, Copy::First), (second, Copy::Second)] {
+        for (at, copy) in [(FIRST_OFFSET as usize, SuperblockCopy::First), (second, SuperblockCopy::Second)] {
             let mut wrong = image.clone();
             wrong[at..at + 1024].fill(0);
             let media = media(&wrong);

@@ -10,7 +10,7 @@ use super::{device, media, run, small};
 use crate::format::superblock::FIRST_OFFSET;
 use crate::format::{DirRecords, LfsSuperblock, MapRoot};
 use crate::map::{Addressing, MappedFile};
-use crate::medium::Copy;
+use crate::medium::SuperblockCopy;
 use crate::sums::Summed;
 use crate::{LfsReader, Volume, check};
 
@@ -165,7 +165,7 @@ fn the_superblock_with_the_newer_checkpoint_counts() {
     image[first].copy_from_slice(&superblock.sealed());
     run(|rt| async move {
         let volume = Volume::open(&rt, device(&rt, &media(&image))).await.unwrap();
-        assert_eq!((volume.chosen().from, volume.chosen().repair), (Copy::Second, None));
+        assert_eq!((volume.chosen().from, volume.chosen().repair), (SuperblockCopy::Second, None));
     });
 }
 

@@ -74,7 +74,8 @@ fn boot(image: &Image, dir: &Path) {
     assert!(copied > 16 << 20, "what a guest's memory and buffers exchange is counted: {copied}");
 }
 
-/// The guests' image, and the folder in which it is kept. `None`: this machine cannot run guests, and the test is skipped.
+/// The guests' image, and the folder in which it is kept. `None`: this machine cannot run guests, and the test is
+/// skipped.
 pub fn image() -> Option<(Image, PathBuf)> {
     let needed = ["qemu-system-x86_64", "apt-get", "apt-cache", "dpkg-deb"];
     if let Some(missing) = needed.iter().find(|program| !is_installed(program)) {

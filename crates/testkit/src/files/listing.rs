@@ -8,8 +8,8 @@ pub const SUMMED_BYTES: u64 = 50_000_000;
 const LISTING_BYTES: usize = 64 << 10;
 const READ_BYTES: u64 = 1 << 20;
 
-/// One line for each name: path, mode in hexadecimal, owner, group, links, bytes, numbers of a device, seconds of the
-/// last change of bytes, and the target of a link or the CRC-32 of a file. The lines are sorted.
+/// One line for each name. It has path, mode in hexadecimal, owner, group, links, bytes, numbers of a device and
+/// seconds of the last change of bytes. Last comes the target of a link, or the CRC-32 of a file. The lines are sorted.
 ///
 /// # Errors
 /// Those of the file system.
