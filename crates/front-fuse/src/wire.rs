@@ -1,8 +1,8 @@
 //! Bytes from and to the kernel: requests in, answers out.
 //!
 //! Both are tried at once, where they come up: the kernel gives a request that is there and takes an answer without a
-//! wait. Only a wait for the next request, and an answer that waited itself, go through the reactor. [`ring`] is the other
-//! way, by memory that the kernel shares.
+//! wait. Only a wait for the next request, and an answer that waited itself, go through the reactor. [`ring`] is the
+//! other way, by memory that the kernel shares.
 
 pub(crate) mod ring;
 

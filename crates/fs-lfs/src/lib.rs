@@ -7,8 +7,8 @@
 //! ([`mkfs`](mod@mkfs)).
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
-//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`] (how a list
-//! names it), [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
+//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`] (how
+//! a list names it), [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

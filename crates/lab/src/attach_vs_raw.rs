@@ -1,6 +1,6 @@
 //! `attach-vs-raw`: an attached stack of one `file` device against a loop device on an equal file beside it, both with
-//! direct I/O below. Random 4 KiB reads and writes, half of each, at depth 1 and 32. A `file` device refuses the file of
-//! a loop device, so one file cannot serve both.
+//! direct I/O below. Random 4 KiB reads and writes, half of each, at depth 1 and 32. A `file` device refuses the file
+//! of a loop device, so one file cannot serve both.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

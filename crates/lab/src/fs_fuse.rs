@@ -6,10 +6,10 @@
 //!
 //! There are two comparisons. In the first, our files lie in the memory of the server, those of mergerfs in a tmpfs.
 //! Where the kernel has FUSE over io_uring and it is switched on, a third mount takes its requests so, and is compared
-//! with ours by `/dev/fuse`. In the second, both pass calls through to the same directory of the scratch folder: like is
-//! compared with like, and the names of its figures begin with `host_`. Each round leaves that directory as it was,
-//! because our mount does not notice what another changes in it. Each turn begins with the bytes below in memory, so that
-//! no device is measured.
+//! with ours by `/dev/fuse`. In the second, both pass calls through to the same directory of the scratch folder: like
+//! is compared with like, and the names of its figures begin with `host_`. Each round leaves that directory as it was,
+//! because our mount does not notice what another changes in it. Each turn begins with the bytes below in memory, so
+//! that no device is measured.
 
 use std::fs::File;
 use std::io::Read;

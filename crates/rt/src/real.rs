@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`reactor`] (the loop), [`op`] (what the kernel can be asked), [`uring`] and [`threads`] (the two
 //! backends). Then [`kernel`] (what devices and front ends call), [`cell`] (a stack that any thread may enter),
-//! [`fault_guard`] (mapped files that others shorten), `fuse_entry` (requests in memory that the kernel shares). Other system calls without a safe form stand in `esker-sys`.
+//! [`fault_guard`] (mapped files that others shorten), `fuse_entry` (requests in memory that the kernel shares). Other
+//! system calls without a safe form stand in `esker-sys`.
 
 #![allow(
     clippy::disallowed_methods,

@@ -110,8 +110,9 @@ const FUSE_RING: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The kernel's bar to io_uring: with 2 no process may use it.
 const IO_URING: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// Whether servers of FUSE can use io_uring here; if not, the calling test [skips](skip) that part. The superuser switches
-/// it on. It stays on: other tests may use it at the same time, and a server that does not ask for it is served as before.
+/// Whether servers of FUSE can use io_uring here; if not, the calling test [skips](skip) that part. The superuser
+/// switches it on. It stays on: other tests may use it at the same time, and a server that does not ask for it is
+/// served as before.
 pub fn has_fuse_ring() -> bool {
     let lacks = switch_on().err();
     if let Some(why) = &lacks {

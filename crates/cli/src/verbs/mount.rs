@@ -59,7 +59,8 @@ struct MountArgs {
     /// What the kernel keeps of files: `writeback` orders nothing but what is synchronised, `none` keeps no pages
     #[arg(long, value_enum, default_value = "through")]
     cache: Cache,
-    /// How requests come from the kernel: `uring` takes Linux 6.14 and a switch of the kernel, which `esker mount` names
+    /// How requests come from the kernel: `uring` takes Linux 6.14 and a switch of the kernel, which `esker mount`
+    /// names
     #[arg(long, value_enum, default_value = "auto")]
     transport: Way,
     /// Options, with commas between them (may be repeated)

@@ -1,8 +1,8 @@
 //! Requests and answers in memory that the kernel shares, handed over by commands of the reactor's ring.
 //!
 //! The kernel writes a request into an entry of the queue of the CPU that asks, and reads its answer there. So one call
-//! answers and waits. Payload is copied once each way: an entry has the same memory for its whole life, and a file system
-//! may keep what was written. What gives inodes back, interrupts and notices stay on `/dev/fuse`.
+//! answers and waits. Payload is copied once each way: an entry has the same memory for its whole life, and a file
+//! system may keep what was written. What gives inodes back, interrupts and notices stay on `/dev/fuse`.
 
 use std::io;
 use std::iter;
@@ -60,7 +60,8 @@ pub(crate) fn entries(channel: &Channel, pool: &Pool, shape: RingShape) -> impl 
 }
 
 impl Channel {
-    /// Hands an entry over, with the answer in it if there is one, and waits for a request. None: the kernel has no more.
+    /// Hands an entry over, with the answer in it if there is one, and waits for a request. None: the kernel has no
+    /// more.
     pub(crate) async fn fetch(&self, mut entry: FuseEntry) -> Option<FuseEntry> {
         loop {
             let error = match self.handed_over(entry).await {

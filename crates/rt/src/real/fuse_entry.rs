@@ -1,8 +1,8 @@
 //! Memory in which a FUSE server and the kernel exchange requests and answers: Linux 6.14, `linux/fuse.h`.
 //!
 //! An entry is first registered with the kernel. Each time that the kernel gives it back, a request is in it. The
-//! server writes its answer over the request and hands the entry over again. The kernel touches the memory only while it
-//! has the entry.
+//! server writes its answer over the request and hands the entry over again. The kernel touches the memory only while
+//! it has the entry.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -62,8 +62,8 @@ pub struct FuseEntry {
 }
 
 impl FuseEntry {
-    /// An entry of the queue of a CPU. `fd` is an open `/dev/fuse`; the kernel demands a payload as large as the largest
-    /// request.
+    /// An entry of the queue of a CPU. `fd` is an open `/dev/fuse`; the kernel demands a payload as large as the
+    /// largest request.
     pub fn new(fd: Arc<OwnedFd>, queue: u16, payload: Slab) -> FuseEntry {
         FuseEntry { fd, queue, commit: None, header: Box::new(Header::new_zeroed()), payload }
     }
@@ -103,7 +103,8 @@ impl FuseEntry {
         self.payload.len()
     }
 
-    /// Writes the entry of the ring that hands this one to the kernel. `pieces` must stay until the kernel has answered.
+    /// Writes the entry of the ring that hands this one to the kernel. `pieces` must stay until the kernel has
+    /// answered.
     pub(super) fn describe(&mut self, pieces: &mut Vec<libc::iovec>) -> AnyEntry {
         let fd = types::Fd(self.fd.as_raw_fd());
         let commit = self.commit.map_or(0, NonZeroU64::get);
@@ -118,8 +119,8 @@ impl FuseEntry {
         let addr = Some(pieces.as_ptr() as u64);
         let mut entry = opcode::UringCmd80::new(fd, REGISTER).cmd(command).addr(addr).build();
         let at = std::ptr::from_mut::<squeue::Entry128>(&mut entry).cast::<u8>();
-        // SAFETY: the entry is the kernel's structure of 128 bytes, laid out as in C, whose `len` is a number of 32 bits at
-        // this place. The library has no other way to set it.
+        // SAFETY: the entry is the kernel's structure of 128 bytes, laid out as in C, whose `len` is a number of 32
+        // bits at this place. The library has no other way to set it.
         unsafe { at.add(PIECES_AT).cast::<u32>().write_unaligned(PIECES) };
         AnyEntry::Wide(entry)
     }
