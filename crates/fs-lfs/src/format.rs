@@ -13,17 +13,19 @@ pub mod inode;
 pub mod node;
 pub mod summary;
 pub mod superblock;
+pub mod table;
 pub mod usage;
 
 pub use alloc::{Allocator, EntryPlace};
-pub use checkpoint::{CheckpointEntry, CpfileHeader, CpfileShape};
+pub use checkpoint::{CheckpointEntry, CpfileHeader};
 pub use dat::DatEntry;
 pub use dir::{DirRecord, DirRecords};
 pub use inode::{InodeRecord, SuperRoot};
 pub use node::{DIRECT_MAX, MapRoot, ROOT_MAX, TreeNode};
 pub use summary::{LogBlock, LogFile, LogHeader, Payload};
 pub use superblock::{Geometry, LfsSuperblock, SuperblockFault};
-pub use usage::{LiveCounters, SegmentUsage, SufileHeader, SufileShape};
+pub use table::EntryTable;
+pub use usage::{LiveCounters, SegmentUsage, SufileHeader};
 
 /// The checkpoint number that stands for *not dead yet*.
 pub const CNO_MAX: u64 = u64::MAX;

@@ -14,8 +14,8 @@ use crate::format::summary::{self, write_summary};
 use crate::format::superblock::{COMPAT_LIVE_COUNTERS, FIRST_OFFSET, second_offset, state};
 use crate::format::usage::{self, UsageHead};
 use crate::format::{
-    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, CpfileShape, DatEntry, DirRecord, InodeRecord, LfsSuperblock,
-    LiveCounters, LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SufileShape, SuperRoot, ino,
+    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, DirRecord, EntryTable, InodeRecord, LfsSuperblock,
+    LiveCounters, LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SuperRoot, ino,
 };
 use crate::medium::ImageDevice;
 
@@ -319,7 +319,7 @@ impl Plan<'_> {
 
     /// The header and the first checkpoint; all other entries are none.
     fn cpfile_block(&self, ifile: &Laid, length: u64, blocks: u64) -> Vec<u8> {
-        let shape = CpfileShape::new(CheckpointEntry::BYTES as u64, self.block as u64);
+        let shape = EntryTable::of_checkpoints(CheckpointEntry::BYTES as u64, self.block as u64);
         let mut block = vec![0; self.block];
         CpfileHeader { checkpoints: 1, snapshots: 0, next: 0, prev: 0 }.write(&mut block);
         let none = CheckpointHead {
@@ -344,7 +344,7 @@ impl Plan<'_> {
 
     /// The header, the segment of the log, and the one that is next. What is not written stands for clean segments.
     fn sufile_block(&self, length: u64) -> Vec<u8> {
-        let shape = SufileShape::new(u64::from(self.superblock.usage_bytes), self.block as u64);
+        let shape = EntryTable::of_usages(u64::from(self.superblock.usage_bytes), self.block as u64);
         let mut block = vec![0; self.block];
         SufileHeader { clean: self.superblock.segments - 2, dirty: 2, last: 1 }.write(&mut block);
         let has_counters = self.superblock.compat & COMPAT_LIVE_COUNTERS != 0;

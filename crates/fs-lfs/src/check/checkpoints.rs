@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Checker;
 use crate::error::LfsError;
 use crate::format::checkpoint::flag;
-use crate::format::{CheckpointEntry, CpfileShape};
+use crate::format::{CheckpointEntry, EntryTable};
 use crate::volume::Block;
 
 impl Checker<'_> {
@@ -42,7 +42,7 @@ impl Checker<'_> {
 
     fn checkpoint_block(
         &mut self,
-        shape: &CpfileShape,
+        shape: &EntryTable,
         index: u64,
         bytes: &[u8],
         entries: &mut BTreeMap<u64, CheckpointEntry>,

@@ -94,28 +94,3 @@ impl CheckpointEntry {
         self.head.flags & flag::SNAPSHOT != 0
     }
 }
-
-/// Where entries lie in the CPFILE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CpfileShape {
-    /// Bytes of an entry.
-    pub entry_bytes: u64,
-    /// Entries of a block.
-    pub per_block: u64,
-    /// Entries that the header takes.
-    pub first: u64,
-}
-
-impl CpfileShape {
-    /// With entries and blocks of so many bytes.
-    pub fn new(entry_bytes: u64, block_bytes: u64) -> CpfileShape {
-        let first = (CpfileHeader::BYTES as u64).div_ceil(entry_bytes);
-        CpfileShape { entry_bytes, per_block: block_bytes / entry_bytes, first }
-    }
-
-    /// The block of checkpoint `cno` (> 0), and the offset there.
-    pub fn place(&self, cno: u64) -> (u64, usize) {
-        let index = cno.saturating_sub(1).saturating_add(self.first);
-        (index / self.per_block, (index % self.per_block * self.entry_bytes) as usize)
-    }
-}

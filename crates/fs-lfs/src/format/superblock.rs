@@ -1,7 +1,7 @@
 //! The superblock: all that does not change, and where the log was last. Two copies, written in place.
 
 use super::layout::layout;
-use super::{Allocator, CpfileShape, SufileShape};
+use super::{Allocator, EntryTable};
 
 layout! {
     /// A superblock, without its reserved tail.
@@ -229,9 +229,9 @@ pub struct Geometry {
     /// Allocator of the DAT.
     pub dat: Allocator,
     /// Entries of the CPFILE.
-    pub checkpoints: CpfileShape,
+    pub checkpoints: EntryTable,
     /// Entries of the SUFILE.
-    pub usages: SufileShape,
+    pub usages: EntryTable,
 }
 
 impl Geometry {
@@ -244,8 +244,8 @@ impl Geometry {
             inode_bytes: usize::from(superblock.inode_bytes),
             inodes: Allocator::new(u64::from(superblock.inode_bytes), block_bytes),
             dat: Allocator::new(u64::from(superblock.dat_bytes), block_bytes),
-            checkpoints: CpfileShape::new(u64::from(superblock.checkpoint_bytes), block_bytes),
-            usages: SufileShape::new(u64::from(superblock.usage_bytes), block_bytes),
+            checkpoints: EntryTable::of_checkpoints(u64::from(superblock.checkpoint_bytes), block_bytes),
+            usages: EntryTable::of_usages(u64::from(superblock.usage_bytes), block_bytes),
         }
     }
 

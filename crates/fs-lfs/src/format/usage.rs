@@ -88,28 +88,3 @@ impl SegmentUsage {
         self.head.flags & flag::DIRTY != 0
     }
 }
-
-/// Where entries lie in the SUFILE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SufileShape {
-    /// Bytes of an entry.
-    pub entry_bytes: u64,
-    /// Entries of a block.
-    pub per_block: u64,
-    /// Entries that the header takes.
-    pub first: u64,
-}
-
-impl SufileShape {
-    /// With entries and blocks of so many bytes.
-    pub fn new(entry_bytes: u64, block_bytes: u64) -> SufileShape {
-        let first = (SufileHeader::BYTES as u64).div_ceil(entry_bytes);
-        SufileShape { entry_bytes, per_block: block_bytes / entry_bytes, first }
-    }
-
-    /// The block of a segment's entry, and the offset there.
-    pub fn place(&self, segment: u64) -> (u64, usize) {
-        let index = segment.saturating_add(self.first);
-        (index / self.per_block, (index % self.per_block * self.entry_bytes) as usize)
-    }
-}
