@@ -27,11 +27,11 @@ pub enum Task {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum ImageError {
-    #[error("{kind} keeps nothing on a device ({summary}): there is nothing to {task}")]
-    InMemory { kind: &'static str, summary: &'static str, task: &'static str },
-    #[error("{0} cannot be used by this verb yet")]
-    NotYet(&'static str),
+#[error("{kind} keeps nothing on a device ({summary}): there is nothing to {task}")]
+struct ImageError {
+    kind: &'static str,
+    summary: &'static str,
+    task: &'static str,
 }
 
 impl Task {
@@ -50,14 +50,10 @@ impl Image {
     /// # Errors
     /// Another kind, or no stack.
     pub fn of(&self, task: Task) -> Result<LfsImage, Failure> {
-        if self.kind == lfs_image::KIND {
-            return LfsImage::on(self.on.as_deref());
-        }
         let kind = fs_kinds::find(&self.kind)?;
-        Err(match kind.needs_device {
-            false => ImageError::InMemory { kind: kind.name, summary: kind.summary, task: task.word() },
-            true => ImageError::NotYet(kind.name),
+        match kind.name {
+            lfs_image::KIND => LfsImage::on(self.on.as_deref()),
+            name => Err(ImageError { kind: name, summary: kind.summary, task: task.word() }.into()),
         }
-        .into())
     }
 }

@@ -7,13 +7,11 @@ use esker_fs_lfs::check::{Found, check};
 use esker_fs_lfs::dump::{Show, dump};
 use esker_fs_lfs::{LfsError, LfsReader, MkfsConfig, Volume, mkfs};
 use esker_rt::Rt;
-use esker_rt::mem::Pool;
-use esker_rt::real::{Reactor, RealConfig};
-use esker_stack::Stack;
 use esker_vfs::Stamp;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::opened_stack::with_stack;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 
@@ -85,17 +83,11 @@ impl LfsImage {
         let [export] = spec.exports.as_slice() else {
             return Err(LfsImageError::Exports(self.text.name().to_string(), spec.exports.len()).into());
         };
-        let reactor = Reactor::new(RealConfig::seeded(1))?;
-        let rt = reactor.rt();
-        rt.set_secrets(crate::secrets::source());
-        let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &spec)?;
-        let device = stack.export(&export.name).expect("the stack has the exports of its text");
-        let done = reactor.block_on(async move {
-            stack.opened().await;
-            let done = work(rt, Rc::new(device)).await;
-            stack.close().await;
-            done
-        });
+        let name = export.name.clone();
+        let done = with_stack(&spec, async move |stack| {
+            let device = stack.export(&name).expect("the stack has the exports of its text");
+            work(stack.rt().clone(), Rc::new(device)).await
+        })?;
         done.map_err(|error| LfsImageError::Image(self.text.name().to_string(), error).into())
     }
 

@@ -34,6 +34,7 @@ mod local;
 mod log;
 mod meters;
 mod notify;
+mod opened_stack;
 mod outputs;
 mod patience;
 mod recording;

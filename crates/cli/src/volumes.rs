@@ -1,15 +1,14 @@
 //! What the verbs of named volumes share: where they ask, and how they show the answer.
 
 use esker_base::units::size_human;
-use esker_rt::mem::Pool;
-use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::Command;
 use esker_stack::text::TextErrors;
-use esker_stack::{BuildError, LayerOrderError, Spec, Stack};
+use esker_stack::{LayerOrderError, Spec};
 use serde_json::Value;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::opened_stack::with_stack;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 
@@ -44,8 +43,6 @@ enum VolumesError {
     #[error(transparent)]
     Text(#[from] TextErrors),
     #[error(transparent)]
-    Build(#[from] BuildError),
-    #[error(transparent)]
     Order(#[from] LayerOrderError),
 }
 
@@ -73,23 +70,14 @@ impl Volumes {
         if text.is_empty() { Ok(()) } else { terminal.say(&text) }
     }
 
-    /// Opens the stack in this process. Its devices lock their media, so that no server uses them meanwhile.
+    /// Opens the stack in this process.
     fn ask_here(&self, text: &StackText, words: &[String]) -> Result<Value, Failure> {
         let spec = text.load_by_name()?;
         let device = self.device_of(&spec)?;
         // A layer above it would keep its volumes from being resized.
         let spec = spec.up_to(&device);
-        let reactor = Reactor::new(RealConfig::seeded(1))?;
-        let rt = reactor.rt();
-        rt.set_secrets(crate::secrets::source());
-        let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, &spec).map_err(VolumesError::Build)?;
         let words = words.to_vec();
-        let answer = reactor.block_on(async move {
-            stack.opened().await;
-            let answer = stack.order(&device, &words).await;
-            stack.close().await;
-            answer
-        });
+        let answer = with_stack(&spec, async move |stack| stack.order(&device, &words).await)?;
         let answer = answer.map_err(VolumesError::Order)?;
         Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
     }
