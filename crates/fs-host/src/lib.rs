@@ -2,8 +2,8 @@
 //!
 //! Invariant: reaches nothing outside the directory that it is given, wherever links and names lead.
 //!
-//! Reading order: [`host`] (a player of scripts), [`place`] (the process and the folder that it plays in), [`files`]
-//! (the file system), [`kind`] (how a list names it), `words` (our words and the kernel's).
+//! Reading order: [`host`] (a player of scripts), [`place`] (the process and the folder that it plays in). Then
+//! [`files`] (the file system), [`kind`] (its entry in the list of kinds), `words` (our words and the kernel's).
 
 #![forbid(unsafe_code)]
 

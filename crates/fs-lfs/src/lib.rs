@@ -6,9 +6,9 @@
 //! `docs/reference/formats/nilfs2.md` describes it. This part reads: it writes nothing but an empty file system
 //! ([`mkfs`](mod@mkfs)).
 //!
-//! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint),
-//! [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`] (how
-//! a list names it), [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
+//! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint).
+//! Then [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`]
+//! (its entry in the list of kinds). Last [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -4,12 +4,12 @@
 //! control socket makes the server hold more than [`lines::LINE_MAX`] bytes for it. A stop answers every request that
 //! was accepted, flushes every device before it reports success, and ends within its patience.
 //!
-//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD), [`mounted_fs`] (a file system that
-//! is mounted), [`mounts`] (those of a text), [`single_mount`] (one in a process of its own), `keeping`, [`command`]
-//! (what the control socket understands), [`refusal`] (what it does not do, and why), [`lines`], `console` (its
-//! connections), `dispatch` (what they ask, done), `freeze`, `sizes`, [`status`] (what is told), [`metrics`] and
-//! [`http`] (the same for Prometheus), [`vhost`] (exports as disks of virtual machines), [`attach`] (as block devices of
-//! this machine), [`rates`] (what changed between two statuses), [`log`] (events as lines).
+//! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD). Mounts: [`mounted_fs`] (a file system
+//! that is mounted), [`mounts`] (those of a text), [`single_mount`] (one in a process of its own). The control socket:
+//! `keeping`, [`command`] (words), [`refusal`] (reasons against them), [`lines`], `console` (connections), `dispatch`,
+//! `freeze`, `sizes`. What is told: [`status`], [`metrics`] and [`http`] (the same for Prometheus), [`rates`] (changes
+//! between two statuses), [`log`] (events as lines). Last [`vhost`] (exports as disks of virtual machines) and
+//! [`attach`] (as block devices of this machine).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -91,7 +91,7 @@ pub enum FsKindError {
     NeedsNoDevice {
         /// The kind.
         kind: &'static str,
-        /// What it is.
+        /// The line about the kind.
         summary: &'static str,
     },
     /// What is on its device cannot be used, in words that say what to do.

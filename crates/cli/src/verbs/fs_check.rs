@@ -9,8 +9,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<CheckArgs>(About {
     words: &["fs", "check"],
     summary: "Check the file system on a stack",
-    details: "Reads all that a file system of the kind keeps on the one export of the stack, and tells what is \
-              wrong, with the structure, its number and what to do. Nothing is written. A kind that lies in memory \
+    details: "Reads all that a file system of the kind keeps on the one export of the stack. Each finding names the \
+              structure, its number and what to do. Nothing is written. A kind that lies in memory \
               keeps nothing there: it is refused, and the message says so. The exit status is 1 if anything is wrong.",
     examples: &[
         Example { line: "esker fs check lfs --on 'disk = file path=lfs.img @ nbd'", does: "checks an image in a file" },

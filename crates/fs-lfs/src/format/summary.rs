@@ -141,7 +141,7 @@ pub struct LogBlock {
     pub ino: u64,
     /// Checkpoint; 0 for files that are not versioned.
     pub cno: u64,
-    /// What it is.
+    /// The kind of block, and its place in the file.
     pub what: Payload,
 }
 
