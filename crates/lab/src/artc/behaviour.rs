@@ -1,7 +1,7 @@
 //! The programs of `data/behaviour`: what they are, their recordings, and what a replay of one got wrong.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
@@ -25,10 +25,8 @@ const SEARCH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const LIMIT: &str = "240";
 /// How long nothing may happen in a replay.
 const PATIENCE: Nanos = Nanos::secs(10);
-/// What each dynamically linked program reads first.
-const LOADER_CACHE: &str = "/etc/ld.so.cache";
-/// Recordings of one program before its recording is a failure.
-const ATTEMPTS_MAX: u32 = 3;
+/// The standard files of a recorded program. A log to which other programs append has another size at each `fstat`.
+const NULL_FILES: &str = "< /dev/null > /dev/null 2>&1";
 /// What a shell says of a program that a signal ended.
 const SIGNALLED: i32 = 128;
 
@@ -111,35 +109,21 @@ impl Behaviour {
         Some(format!("{missing} is missing (apt-get install {})", self.packages.join(" ")))
     }
 
-    /// Records it in the new folder `work` of `scratch`, with `load` times the least work. If an installation replaces
-    /// the loader's cache meanwhile, the processes see two files of one name: then it is recorded again.
+    /// Records it in the new folder `work` of `scratch`, with `load` times the least work.
     ///
     /// # Errors
     /// It did not end as it should, or calls were lost.
     pub(crate) fn record(&self, scratch: &Path, load: u32) -> Result<Program, LabError> {
         let fault = LabError::scratch(scratch);
-        let work = fs::canonicalize(scratch).map_err(fault)?.join("work");
-        for _ in 0..ATTEMPTS_MAX {
-            let cache = inode(LOADER_CACHE);
-            let program = self.record_in(&work, load)?;
-            if inode(LOADER_CACHE) == cache {
-                return Ok(program);
-            }
-            fs::remove_dir_all(&work).map_err(fault)?;
-        }
-        Err(peer::fault("the recorder", format!("{LOADER_CACHE} was replaced in each of {ATTEMPTS_MAX} recordings")))
-    }
-
-    fn record_in(&self, work: &Path, load: u32) -> Result<Program, LabError> {
-        let scratch = work.parent().unwrap_or(work);
         let open_to_all = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755));
-        let fault = LabError::scratch(scratch);
-        fs::create_dir(work).map_err(fault)?;
-        open_to_all(scratch).and_then(|()| open_to_all(work)).map_err(fault)?;
-        peer::output("timeout", &self.words(&self.prepare, work, load)[1..])?;
-        let words = self.words(&self.run, work, load).into_iter().map(Into::into).collect();
+        let work = fs::canonicalize(scratch).map_err(fault)?.join("work");
+        fs::create_dir(&work).map_err(fault)?;
+        open_to_all(scratch).and_then(|()| open_to_all(&work)).map_err(fault)?;
+        peer::output("timeout", &self.words(&self.prepare, &work, load)[1..])?;
+        let run = format!("{{ {}\n}} {NULL_FILES}", self.run);
+        let words = self.words(&run, &work, load).into_iter().map(Into::into).collect();
         let mut bytes = Vec::new();
-        let settings = recording(Method::Any, vec![work.to_path_buf()]);
+        let settings = recording(Method::Any, vec![work]);
         let done = record(&Target::Program(words), &settings, &mut bytes);
         let done = done.map_err(|error| peer::fault("the recorder", error))?;
         let status = match done.status {
@@ -203,11 +187,6 @@ impl Behaviour {
             told,
         }
     }
-}
-
-/// The inode of `path`, if the file exists.
-fn inode(path: &str) -> Option<u64> {
-    fs::metadata(path).ok().map(|file| file.ino())
 }
 
 impl Expected {
