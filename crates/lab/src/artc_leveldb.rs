@@ -9,7 +9,8 @@
 //! machine decides how long LevelDB takes. Its ids begin with `slow_flash_`; its pairs are those from or to that flash.
 //!
 //! `--quick` plays the modes `root`, `root_rw` and `temporal` alone, on three of the seven file systems and one of the
-//! second arm. The work of a pair is the same in both forms.
+//! second arm. The work of a pair is the same in both forms. `root_short_form_error` is the mean error of `root` on the
+//! pairs that both forms have.
 
 use std::collections::BTreeSet;
 
@@ -182,7 +183,10 @@ fn figures(rows: &[Row]) -> Vec<Figure> {
     let fillsync =
         share(rows.iter().filter(|row| row.task == Task::FillSync), |row| row.error().abs() <= FILLSYNC_ERROR);
     let stated = |mode| share(of(rows, mode, None), |row| row.stated.is_some_and(|stated| row.error().abs() <= stated));
+    let is_short = |row: &&Row| row.from < QUICK && row.at < QUICK;
+    let short: Vec<f64> = of(rows, "root", None).filter(is_short).map(|row| row.error().abs()).collect();
     let mut figures = vec![
+        Figure::alone("root_short_form_error", mean(&short), "mean error of the pairs that the short form has"),
         Figure::alone("replay_pairs", pairs.len() as f64, "pairs of source and target").paper(49.0),
         Figure::alone("root_over_temporal", ratio("root"), "ratio of mean errors").paper(0.5),
         Figure::alone("root_rw_over_temporal", ratio("root_rw"), "ratio of mean errors"),
@@ -239,6 +243,7 @@ mod tests {
         let figures = figures(&rows);
         let value = |id| figures.iter().find(|figure| figure.id == id).map(|figure| (figure.value * 1e6).round() / 1e6);
         assert_eq!([value("root_mean_error"), value("root_worst_error")], [Some(0.07), Some(0.1)]);
+        assert_eq!(value("root_short_form_error"), Some(0.07), "all pairs of these rows are of the short form");
         assert_eq!([value("temporal_mean_error"), value("temporal_readrandom_error")], [Some(0.3), Some(0.4)]);
         assert_eq!([value("root_within_stated_error"), value("fillsync_within_15_percent")], [Some(0.5), Some(0.5)]);
         assert_eq!([value("temporal_readrandom_too_long"), value("root_failures")], [Some(1.0), Some(2.0)]);
