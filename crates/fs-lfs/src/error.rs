@@ -17,6 +17,12 @@ pub enum LfsError {
     /// It needs features that are not known here.
     #[error("the file system needs features that are not known here (incompat bits {0:#x}); take a newer program")]
     Newer(u64),
+    /// A writer needs features that are not known here.
+    #[error(
+        "a writer needs features that are not known here (compat_ro bits {0:#x}); mount it with -o checkpoint=NUMBER, \
+         which changes nothing"
+    )]
+    ReadOnly(u64),
     /// The superblock makes no sense.
     #[error("the superblock makes no sense: {0}")]
     Geometry(String),
@@ -59,6 +65,9 @@ pub enum LfsError {
         /// What is wrong.
         why: String,
     },
+    /// No segment is clean.
+    #[error("no segment is clean: delete files, and let the cleaner run")]
+    NoRoom,
     /// The file system that should be made cannot be.
     #[error("no file system can be made: {0}")]
     Mkfs(String),
@@ -72,8 +81,10 @@ impl LfsError {
     pub fn errno(&self) -> Errno {
         match self {
             LfsError::Unknown(_) => Errno::ENOENT,
+            LfsError::NoRoom => Errno::ENOSPC,
             LfsError::Superblocks(..)
             | LfsError::Newer(_)
+            | LfsError::ReadOnly(_)
             | LfsError::Geometry(_)
             | LfsError::Truncated { .. }
             | LfsError::DeviceBlock { .. }

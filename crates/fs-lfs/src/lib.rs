@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod answer;
 pub mod check;
 pub mod dump;
 pub mod error;
@@ -24,12 +25,14 @@ pub mod mkfs;
 pub mod read;
 pub mod sums;
 pub mod volume;
+pub mod write;
 
 pub use check::{Finding, Found, check};
 pub use error::LfsError;
 pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;
 pub use volume::Volume;
+pub use write::Lfs;
 
 #[cfg(test)]
 mod tests;

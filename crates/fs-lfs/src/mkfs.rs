@@ -5,16 +5,16 @@ use std::rc::Rc;
 use esker_base::units::MIB;
 use esker_block::Device;
 use esker_rt::Rt;
-use esker_vfs::{FileType, Stamp};
+use esker_vfs::Stamp;
 
 use crate::error::LfsError;
 use crate::format::checkpoint::{self, CheckpointHead};
-use crate::format::dir::{kind_number, record_bytes};
+use crate::format::dir::first_block;
 use crate::format::summary::{self, write_summary};
 use crate::format::superblock::{COMPAT_LIVE_COUNTERS, FIRST_OFFSET, second_offset, state};
 use crate::format::usage::{self, UsageHead};
 use crate::format::{
-    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, DirRecord, EntryTable, InodeRecord, LfsSuperblock,
+    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, EntryTable, InodeRecord, LfsSuperblock,
     LiveCounters, LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SuperRoot, ino,
 };
 use crate::medium::ImageDevice;
@@ -229,7 +229,7 @@ impl Plan<'_> {
             next += blocks.len() as u64;
             Laid { ino, blocks, first }
         };
-        let root = laid(ino::ROOT, vec![self.root_block()]);
+        let root = laid(ino::ROOT, vec![first_block(self.block, ino::ROOT, ino::ROOT)]);
         let ifile = laid(ino::IFILE, self.ifile_blocks(&root));
         let blocks = (root.blocks.len() + ifile.blocks.len()) as u64;
         // The counts in them need the length of the log, which has three blocks of the DAT, summary and super root.
@@ -290,16 +290,6 @@ impl Plan<'_> {
             map: MapRoot::direct(addresses),
             ..InodeRecord::EMPTY
         }
-    }
-
-    /// The root directory, with its two own names.
-    fn root_block(&self) -> Vec<u8> {
-        let mut block = vec![0; self.block];
-        let kind = kind_number(FileType::Directory);
-        let own = record_bytes(1);
-        DirRecord { at: 0, bytes: own, ino: ino::ROOT, kind, name: b"." }.write(&mut block);
-        DirRecord { at: own, bytes: self.block - own, ino: ino::ROOT, kind, name: b".." }.write(&mut block);
-        block
     }
 
     /// Descriptors, bits, and the blocks of the reserved inodes.

@@ -23,6 +23,8 @@ use names::Names;
 
 /// Most names of a file.
 pub const LINKS_MAX: u32 = 32_000;
+/// Most bytes of a file.
+pub const SIZE_MAX: u64 = i64::MAX as u64;
 /// Most bytes of the target of a symbolic link.
 const TARGET_BYTES_MAX: u64 = 4095;
 
@@ -171,7 +173,7 @@ fn entry(number: Ino, inode: &InodeRecord) -> Entry {
     Entry { ino: number, generation: u64::from(inode.generation), attr: attr(inode) }
 }
 
-fn attr(inode: &InodeRecord) -> Attr {
+pub(crate) fn attr(inode: &InodeRecord) -> Attr {
     let stamp = |seconds: u64, nanos: u32| {
         let nanos = (seconds as i64).saturating_mul(1_000_000_000).saturating_add(i64::from(nanos));
         Stamp(nanos)
@@ -197,7 +199,7 @@ fn attr(inode: &InodeRecord) -> Attr {
     }
 }
 
-fn about(volume: &Volume) -> About {
+pub(crate) fn about(volume: &Volume) -> About {
     let geometry = volume.geometry();
     let can = Abilities {
         xattrs: false,
@@ -220,7 +222,7 @@ fn about(volume: &Volume) -> About {
         grain: Nanos(1),
         times: Stamp(i64::MIN)..=Stamp(i64::MAX),
         links_max: LINKS_MAX,
-        size_max: i64::MAX as u64,
+        size_max: SIZE_MAX,
         promise: Promise::Prefix,
         can,
     }

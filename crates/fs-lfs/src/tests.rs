@@ -10,6 +10,7 @@ mod fresh;
 mod kernel;
 mod planted;
 mod reading;
+mod writing;
 
 use std::future::Future;
 use std::rc::Rc;

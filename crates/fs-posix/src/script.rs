@@ -20,7 +20,7 @@ mod play;
 
 use std::fmt;
 
-use esker_vfs::{FileType, Rename, XattrSet};
+use esker_vfs::{Abilities, FileType, Rename, XattrSet};
 
 pub use generate::{Bounded, Random};
 pub use outcome::{Facts, Outcome};
@@ -195,6 +195,24 @@ pub enum ScriptOp {
     Umask(u16),
     /// Takes the rights of a user: number 0 is the superuser, others have the group of their number.
     Become(u32),
+}
+
+impl ScriptOp {
+    /// Whether a file system of these abilities can do it.
+    pub fn is_possible(&self, can: &Abilities) -> bool {
+        match self {
+            ScriptOp::Xattr(..) => can.xattrs,
+            ScriptOp::Allocate(_, Room::Punch, ..) => can.punch,
+            ScriptOp::Allocate(_, Room::Reserve | Room::ReserveKeep, ..) => can.reserve,
+            ScriptOp::Allocate(_, Room::Zero | Room::ZeroKeep, ..) => can.reserve && can.punch,
+            ScriptOp::Clone(..) => can.share,
+            ScriptOp::Rename(_, _, Rename::Exchange) => can.exchange,
+            ScriptOp::Link(..) => can.hard_links,
+            ScriptOp::Symlink(..) => can.symlinks,
+            ScriptOp::Mknod(..) => can.nodes,
+            _ => true,
+        }
+    }
 }
 
 /// Names of kinds in texts.

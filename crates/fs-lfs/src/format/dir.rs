@@ -28,6 +28,11 @@ impl<'a> DirRecord<'a> {
         Name::new(self.name).ok()
     }
 
+    /// Bytes that it needs: none if it stands for no name.
+    fn taken(&self) -> usize {
+        if self.ino == 0 { 0 } else { record_bytes(self.name.len()) }
+    }
+
     /// The kind, if it is known.
     pub fn file_type(&self) -> Option<FileType> {
         Some(match self.kind {
@@ -75,6 +80,97 @@ pub fn kind_number(kind: FileType) -> u8 {
     }
 }
 
+/// Adds a record to a block, in the first room that is large enough. Answers its offset; `None` if there is no room.
+///
+/// # Errors
+/// The block has a record that is none.
+pub fn add_record(block: &mut [u8], name: Name<'_>, ino: u64, kind: FileType) -> Result<Option<usize>, String> {
+    let needed = record_bytes(name.bytes().len());
+    let Some((at, taken, bytes)) = room_for(block, needed)? else { return Ok(None) };
+    if taken > 0 {
+        put_bytes(block, at, taken);
+    }
+    let at = at + taken;
+    DirRecord { at, bytes: bytes - taken, ino, kind: kind_number(kind), name: name.bytes() }.write(block);
+    Ok(Some(at))
+}
+
+/// The most bytes that a new record could have in a block.
+///
+/// # Errors
+/// The block has a record that is none.
+pub fn room_in(block: &[u8]) -> Result<usize, String> {
+    DirRecords::new(block).map(|record| record.map(|record| record.bytes - record.taken())).try_fold(0, |most, room| {
+        let room = room?;
+        Ok(if room > most { room } else { most })
+    })
+}
+
+/// A record behind which, or in whose place, so many bytes are free: its offset, the bytes that it needs, all bytes.
+fn room_for(block: &[u8], needed: usize) -> Result<Option<(usize, usize, usize)>, String> {
+    for record in DirRecords::new(block) {
+        let record = record?;
+        let taken = record.taken();
+        if record.bytes - taken >= needed {
+            return Ok(Some((record.at, taken, record.bytes)));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the record at `at`. The record before it gets its room.
+///
+/// # Errors
+/// There is no record at `at`.
+pub fn remove_record(block: &mut [u8], at: usize) -> Result<(), String> {
+    let mut before = None;
+    for record in DirRecords::new(block) {
+        let record = record?;
+        if record.at != at {
+            before = Some(record);
+            continue;
+        }
+        let bytes = record.bytes;
+        match before.map(|before| (before.at, before.bytes + bytes)) {
+            Some((before, all)) => put_bytes(block, before, all),
+            None => block[at..at + 8].fill(0),
+        }
+        return Ok(());
+    }
+    Err(format!("there is no record at byte {at}"))
+}
+
+/// Leads the record at `at` to another inode.
+pub fn set_record(block: &mut [u8], at: usize, ino: u64, kind: FileType) {
+    block[at..at + 8].copy_from_slice(&ino.to_le_bytes());
+    block[at + 11] = kind_number(kind);
+}
+
+/// A block without names.
+pub fn empty_block(block_bytes: usize) -> Vec<u8> {
+    let mut block = vec![0; block_bytes];
+    DirRecord { at: 0, bytes: block_bytes, ino: 0, kind: 0, name: b"" }.write(&mut block);
+    block
+}
+
+/// The first block of a directory: its two own names.
+pub fn first_block(block_bytes: usize, dir: u64, parent: u64) -> Vec<u8> {
+    let (mut block, own) = (vec![0; block_bytes], record_bytes(1));
+    let kind = kind_number(FileType::Directory);
+    DirRecord { at: 0, bytes: own, ino: dir, kind, name: b"." }.write(&mut block);
+    DirRecord { at: own, bytes: block_bytes - own, ino: parent, kind, name: b".." }.write(&mut block);
+    block
+}
+
+/// The offset of ".." in the first block of a directory.
+pub fn parent_record() -> usize {
+    record_bytes(1)
+}
+
+fn put_bytes(block: &mut [u8], at: usize, bytes: usize) {
+    block[at + 8..at + 10].copy_from_slice(&u16::try_from(bytes).unwrap_or(u16::MAX).to_le_bytes());
+}
+
 /// The records of a block, to its end or to what is none.
 #[derive(Clone, Debug)]
 pub struct DirRecords<'a> {
@@ -119,6 +215,28 @@ impl<'a> Iterator for DirRecords<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_come_and_go_as_in_a_plain_map() {
+        let mut rng = esker_base::Stream::named(1, "records");
+        let (mut block, mut model) = (empty_block(1024), std::collections::BTreeMap::new());
+        for round in 0..20_000_u64 {
+            let name = format!("{:0width$}", rng.below(60), width = 2 + rng.below(50) as usize);
+            let name = Name::new(name.as_bytes()).unwrap();
+            if let Some(at) = model.remove(&name.bytes().to_vec()) {
+                remove_record(&mut block, at).unwrap();
+            } else {
+                let room = room_in(&block).unwrap();
+                let added = add_record(&mut block, name, 100 + round, FileType::File).unwrap();
+                assert_eq!(added.is_some(), room >= record_bytes(name.bytes().len()));
+                model.extend(added.map(|at| (name.bytes().to_vec(), at)));
+            }
+            let read = DirRecords::new(&block).map(Result::unwrap).filter(|record| record.ino != 0);
+            let read: std::collections::BTreeMap<_, _> = read.map(|record| (record.name.to_vec(), record.at)).collect();
+            assert_eq!(read, model, "round {round}");
+        }
+        assert!(remove_record(&mut block, 1016).is_err());
+    }
 
     #[test]
     fn records_fill_a_block_and_wrong_ones_end_it() {

@@ -78,6 +78,19 @@ impl InodeRecord {
         })
     }
 
+    /// The bits of a mode that say a kind.
+    pub fn kind_bits(kind: FileType) -> u16 {
+        match kind {
+            FileType::Fifo => 0o010_000,
+            FileType::CharDevice => 0o020_000,
+            FileType::Directory => 0o040_000,
+            FileType::BlockDevice => 0o060_000,
+            FileType::File => 0o100_000,
+            FileType::Symlink => 0o120_000,
+            FileType::Socket => 0o140_000,
+        }
+    }
+
     /// Whether `map` maps blocks.
     pub fn has_map(&self) -> bool {
         matches!(self.kind(), Some(FileType::File | FileType::Directory | FileType::Symlink))

@@ -176,6 +176,32 @@ impl Cursor {
     }
 }
 
+/// How large the summary of a log is that grows.
+#[derive(Clone, Copy)]
+pub struct SummarySize(Cursor);
+
+impl SummarySize {
+    /// Of a log without files.
+    pub fn new(block_bytes: usize) -> SummarySize {
+        SummarySize(Cursor { at: LogHeader::BYTES, block_bytes })
+    }
+
+    /// One more file.
+    pub fn add_file(&mut self) {
+        self.0.take(FileHead::BYTES);
+    }
+
+    /// One more block of the last file.
+    pub fn add(&mut self, block: Payload) {
+        self.0.take(block.bytes());
+    }
+
+    /// Its blocks.
+    pub fn blocks(&self) -> u64 {
+        self.0.at.div_ceil(self.0.block_bytes) as u64
+    }
+}
+
 /// The blocks that a summary tells of. The log begins at block `start`; `summary` has whole blocks.
 ///
 /// # Errors

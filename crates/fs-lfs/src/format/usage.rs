@@ -83,6 +83,11 @@ impl SegmentUsage {
         self.head.flags == 0
     }
 
+    /// Whether it must not be written.
+    pub fn has_error(&self) -> bool {
+        self.head.flags & flag::ERROR != 0
+    }
+
     /// Whether logs lie there.
     pub fn is_dirty(&self) -> bool {
         self.head.flags & flag::DIRTY != 0

@@ -84,6 +84,19 @@ impl ImageDevice {
         Ok(Ok(FoundLog { place, header, summary }))
     }
 
+    /// The header of the log at block `place`, which may not be whole.
+    ///
+    /// # Errors
+    /// The device's.
+    pub async fn read_log_header(
+        &self,
+        geometry: &Geometry,
+        place: u64,
+    ) -> Result<Option<LogHeader>, LfsError> {
+        let head = self.read(place * geometry.block_bytes as u64, geometry.block_bytes).await?;
+        Ok(sound_header(&head, geometry, place).ok())
+    }
+
     /// Walks from the log that the superblock names to the latest checkpoint.
     ///
     /// # Errors
@@ -102,6 +115,10 @@ impl ImageDevice {
                 Ok(log) if log.header.sequence != walk.sequence => {
                     Err(format!("its sequence number is {}, not {}", log.header.sequence, walk.sequence))
                 }
+                Ok(log) => match &latest {
+                    Some(latest) => walk.follows(log, latest),
+                    None => Ok(log),
+                },
                 found => found,
             };
             match found {
@@ -210,6 +227,8 @@ struct Walk {
     open: Option<SyncedLog>,
     synced: Vec<SyncedLog>,
     end: String,
+    /// Whether the first logs of a logical segment were seen, and its last one was not.
+    is_begun: bool,
     /// Segments left: a circle of sound logs cannot be longer.
     segments_left: u64,
 }
@@ -218,7 +237,8 @@ impl Walk {
     fn new(place: u64, sequence: u64, geometry: &Geometry) -> Walk {
         let segment_end = geometry.segment(geometry.segment_of(place)).end;
         let (open, synced, end) = (None, Vec::new(), String::new());
-        Walk { place, segment_end, sequence, next: 0, strays: 0, open, synced, end, segments_left: geometry.segments }
+        let (is_begun, segments_left) = (false, geometry.segments);
+        Walk { place, segment_end, sequence, next: 0, strays: 0, open, synced, end, is_begun, segments_left }
     }
 
     /// Where the next log is looked for; `None` at the end of the walk.
@@ -226,9 +246,23 @@ impl Walk {
         (self.strays < 2 && self.segments_left > 0).then_some(self.place)
     }
 
+    /// Whether a log belongs to what was written behind a checkpoint. One that a former log left there does not: a
+    /// crash may have cut the logs before it.
+    fn follows(&self, log: FoundLog, latest: &Latest) -> Result<FoundLog, String> {
+        let header = &log.header;
+        if header.cno != latest.cno.wrapping_add(1) {
+            return Err(format!("it belongs to checkpoint {}, and checkpoint {} is before it", header.cno, latest.cno));
+        }
+        if header.has(flag::SUPER_ROOT) && !header.has(flag::BEGIN) && !self.is_begun {
+            return Err("the logs before it are not there".to_string());
+        }
+        Ok(log)
+    }
+
     /// Goes behind a sound log.
     fn step(&mut self, log: &FoundLog, geometry: &Geometry) {
         self.strays = 0;
+        self.is_begun = !log.header.has(flag::END) && (self.is_begun || log.header.has(flag::BEGIN));
         self.next = log.header.next;
         self.note(log);
         self.place = log.end();
@@ -242,6 +276,7 @@ impl Walk {
     /// What lies there is no log.
     fn stray(&mut self, why: &str, geometry: &Geometry) {
         self.strays += 1;
+        self.is_begun = false;
         self.end = format!("block {}: {why}", self.place);
         if self.strays < 2 {
             self.next_segment(geometry);

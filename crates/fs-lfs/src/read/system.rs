@@ -1,8 +1,6 @@
 //! The calls of an [`LfsReader`]: those that change anything are refused.
 
-use std::future::Future;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
 use esker_base::{ByteRange, Errno};
 use esker_block::{Buf, Stat, Step};
@@ -12,21 +10,8 @@ use esker_vfs::{
 };
 
 use super::{LfsReader, entry};
-use crate::error::LfsError;
+use crate::answer::{answer, told};
 use crate::format::{InodeRecord, ino};
-
-/// What a future answers: at once if it does not wait.
-fn answer<T: 'static>(future: impl Future<Output = Result<T, Errno>> + 'static) -> Answer<T> {
-    let mut future = Box::pin(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Step::Now(answer),
-        Poll::Pending => Step::Later(future),
-    }
-}
-
-fn told(error: LfsError) -> Errno {
-    error.errno()
-}
 
 impl LfsReader {
     fn held(&self, number: Ino) -> Result<Rc<InodeRecord>, Errno> {

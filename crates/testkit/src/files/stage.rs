@@ -142,10 +142,12 @@ impl Stage {
     /// # Errors
     /// The first difference.
     pub fn play(&self, script: &[ScriptOp]) -> Result<Enacted, Breach> {
+        let can = self.subject.can();
+        let script: &Vec<ScriptOp> = &script.iter().filter(|op| op.is_possible(&can)).cloned().collect();
         let (journal, media) = (Journal::default(), Media::of(self.subject.size(), self.store.clone()));
         // What does not survive is made anew.
         let (ram, calls) = match self.survives() {
-            true => (restarted(&*self.subject, &self.ram), script.to_vec()),
+            true => (restarted(&*self.subject, &self.ram), script.clone()),
             false => (Ram::new(self.subject.limits(), Pool::default()), [&self.before[..], script].concat()),
         };
         let played = in_world({
@@ -166,7 +168,7 @@ impl Stage {
         });
         let told = |(when, what)| self.breach(script, when, what);
         let moments = played.map_err(|why| told(("playing it".to_string(), vec![why])))?.map_err(told)?;
-        Ok(Enacted { script: script.to_vec(), journal, moments, store: media.image() })
+        Ok(Enacted { script: script.clone(), journal, moments, store: media.image() })
     }
 
     /// What a medium shows.

@@ -7,7 +7,7 @@ use esker_block::Device;
 use esker_block::step::LocalFuture;
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
-use esker_vfs::{FileSystem, Promise, Ram, RamConfig};
+use esker_vfs::{Abilities, FileSystem, Promise, Ram, RamConfig};
 
 use super::whole::{Whole, WholeConfig};
 
@@ -30,6 +30,11 @@ pub trait Subject {
 
     /// Whether it notices changed bytes of its medium.
     fn has_sums(&self) -> bool;
+
+    /// What it can. Calls that need more are left out of scripts.
+    fn can(&self) -> Abilities {
+        Ram::new(self.limits(), Pool::default()).about().can
+    }
 
     /// Makes an empty one on a device.
     fn make(&self, rt: Rt, device: Rc<dyn Device>) -> LocalFuture<Result<(), String>>;

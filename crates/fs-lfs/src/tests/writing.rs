@@ -1,0 +1,99 @@
+//! The writer: what it writes is read back, by itself, by the reader and by the checker.
+
+use std::rc::Rc;
+
+use esker_base::Stream;
+use esker_base::units::{KIB, MIB};
+use esker_dev::Media;
+use esker_fs_posix::script::{Actor, Player, Random, ScriptOp};
+use esker_testkit::files::listing;
+use esker_vfs::{Call, FileSystem, Ram, RamConfig, Stamp, tree_digest};
+
+use super::{MADE, config, device, made, run};
+use crate::{Lfs, LfsReader, MkfsConfig, check};
+
+fn now() -> Stamp {
+    Stamp(MADE as i64 * 1_000_000_000)
+}
+
+/// A file system of ours on a medium.
+async fn opened(rt: &esker_rt::Rt, media: &Rc<Media>) -> Lfs {
+    Lfs::open(rt, device(rt, media), now()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What the checker says of a medium, and the tree that the reader shows.
+async fn judged(rt: &esker_rt::Rt, media: &Rc<Media>) -> Vec<String> {
+    let found = check(rt, device(rt, media)).await.unwrap();
+    assert!(found.findings.is_empty(), "{:#?}", found.findings);
+    let reader = LfsReader::open(rt, device(rt, media), None).await.unwrap();
+    listing::rows(&reader, Call::at(now())).await.unwrap()
+}
+
+fn actor(fs: Rc<dyn FileSystem>) -> Actor {
+    esker_testkit::files::breach::actor(fs)
+}
+
+const STORY: &str = "mkdir A 0755\nopen #0 A/foo rdwr,creat 0644\nwrite #0 100000 x1\nsymlink A/foo link\n\
+                     mknod pipe fifo 0600 0\nlink A/foo B\nopen #1 bar rdwr,creat 0600\nwrite #1 10 x2 @5000000\n\
+                     close #0\nclose #1\nsync all\nrename A/foo A/other replace\ntruncate bar 4999999\nunlink B\n";
+
+#[test]
+fn a_small_tree_is_read_back() {
+    for (block_bytes, live_counters) in [(4096, false), (1024, false), (2048, true), (4096, true)] {
+        let media = made(16 * MIB, MkfsConfig { live_counters, ..config(block_bytes) }).unwrap();
+        run(move |rt| async move {
+            let fs: Rc<dyn FileSystem> = Rc::new(opened(&rt, &media).await);
+            let mut player = actor(fs.clone());
+            for op in ScriptOp::script(STORY).unwrap() {
+                let outcome = player.call(&op).await.to_string();
+                assert!(outcome == "ok" || outcome.parse::<u64>().is_ok(), "{op}: {outcome}");
+            }
+            let rows = listing::rows(&*fs, Call::at(now())).await.unwrap();
+            fs.close().await.unwrap();
+            assert_eq!(judged(&rt, &media).await, rows, "blocks of {block_bytes} bytes");
+            let again = opened(&rt, &media).await;
+            assert_eq!(listing::rows(&again, Call::at(now())).await.unwrap(), rows);
+        });
+    }
+}
+
+/// Random calls on the file system and on the oracle, with checkpoints, restarts and checks in between.
+fn conforms(seed: u64, calls: usize, block_bytes: u32) {
+    let media = made(24 * MIB, MkfsConfig { live_counters: seed % 2 == 0, segment_bytes: Some(512 * KIB), ..config(block_bytes) });
+    let media = media.unwrap();
+    run(move |rt| async move {
+        let ram = Ram::new(RamConfig { links_max: crate::read::LINKS_MAX, ..RamConfig::sized(64 << 20) }, Default::default());
+        let (mut script, mut rng) = (Random::new(seed), Stream::named(seed, "restarts"));
+        let mut rest = calls;
+        while rest > 0 {
+            let fs: Rc<dyn FileSystem> = Rc::new(opened(&rt, &media).await);
+            let (mut ours, mut theirs) = (actor(fs.clone()), actor(Rc::new(ram.clone())));
+            let part = (1 + rng.below(300) as usize).min(rest);
+            rest -= part;
+            let can = fs.about().can;
+            for op in (&mut script).filter(|op| op.is_possible(&can)).take(part) {
+                let (found, wanted) = (ours.call(&op).await.to_string(), theirs.call(&op).await.to_string());
+                assert_eq!(told(&found), told(&wanted), "seed {seed}, {rest} calls before the end: {op}");
+            }
+            drop((ours, theirs));
+            let call = Call::at(now());
+            let (found, wanted) = (tree_digest(&*fs, call).await, ram.digest());
+            assert_eq!(found, wanted, "seed {seed}, {rest} calls before the end");
+            fs.close().await.unwrap();
+            judged(&rt, &media).await;
+        }
+    });
+}
+
+/// Without the time of the last access, which the format does not hold, and without offsets of holes.
+fn told(outcome: &str) -> String {
+    let words = outcome.split(' ').filter(|word| !word.starts_with("accessed="));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn random_calls_are_answered_as_by_the_oracle() {
+    for seed in 0..12 {
+        conforms(seed, 1500, [4096, 1024, 2048][seed as usize % 3]);
+    }
+}

@@ -1,0 +1,341 @@
+//! The file system that takes changes.
+//!
+//! Calls change frames of the page cache and inodes in memory. A checkpoint takes all of that as it is at one instant,
+//! so a checkpoint always falls between two calls: after a crash the state is that after some prefix of them. Metadata
+//! files change while a checkpoint is made, and only then.
+//!
+//! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
+//! (what lies in them), [`table`] (inodes), [`plan`], [`checkpoint`], [`logs`] (checkpoints), [`recovery`] (opening),
+//! [`dirs`], [`names`], [`bytes`], [`system`] (calls).
+
+mod alloc;
+mod bytes;
+mod checkpoint;
+mod clean;
+mod core;
+mod dat;
+mod dirs;
+mod logs;
+mod meta;
+mod moves;
+mod names;
+mod plan;
+mod recovery;
+mod segments;
+mod superblocks;
+mod system;
+mod table;
+mod tree;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::{Rc, Weak};
+
+use esker_base::units::MIB;
+use esker_base::{Errno, Nanos};
+use esker_block::{BioError, Device, Latch};
+use esker_fs_pages::{PageCache, PageCacheConfig};
+use esker_layer_kit::{GroupCommit, Turn};
+use esker_rt::Rt;
+use esker_rt::sync::Notify;
+use esker_vfs::{About, Claims, Stamp};
+
+use crate::error::LfsError;
+use self::core::Core;
+use clean::Cleaning;
+use dirs::Dir;
+use table::Inode;
+
+/// Memory of a file system, unless told otherwise.
+const MEMORY_BYTES: u64 = 256 * MIB;
+/// How long a change may wait for its checkpoint.
+const CHECKPOINT_INTERVAL: Nanos = Nanos::secs(30);
+/// Segments that are kept back at least.
+const RESERVED_MIN: u64 = 8;
+/// Blocks that one changed block costs a checkpoint at most, with maps and entries that change with it.
+const BLOCKS_OF_CHANGE: u64 = 4;
+/// Blocks that a checkpoint costs besides.
+const BLOCKS_OF_CHECKPOINT: u64 = 32;
+const ADVICE: &str = "Check the device, and mount the file system again.";
+
+/// The file system. A value is a handle.
+#[derive(Clone)]
+pub struct Lfs(Rc<Inner>);
+
+/// Where the log goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct LogHead {
+    segment: u64,
+    /// Blocks of the segment that are written.
+    offset: u64,
+    sequence: u64,
+    /// The segment that follows. It is taken already.
+    next: u64,
+    /// The last checkpoint.
+    cno: u64,
+    /// First block of its last log.
+    log: u64,
+}
+
+struct Inner {
+    about: About,
+    core: Core,
+    cache: PageCache,
+    claims: Claims,
+    table: RefCell<BTreeMap<u64, Rc<Inode>>>,
+    dirs: RefCell<BTreeMap<u64, Rc<RefCell<Dir>>>>,
+    /// Inodes without names and pins that the medium still has.
+    deleted: RefCell<Vec<Rc<Inode>>>,
+    /// Their numbers while a checkpoint deletes them.
+    deleting: RefCell<BTreeSet<u64>>,
+    /// Numbers of inodes that calls are making.
+    creating: RefCell<BTreeSet<u64>>,
+    /// Segments that are clean and that no log may take yet: `None` until a checkpoint has made them clean, then the
+    /// epoch of the last reads that may look into them.
+    resting: RefCell<BTreeMap<u64, Option<u64>>>,
+    head: Cell<LogHead>,
+    inodes: Cell<u64>,
+    inode_hint: Cell<u64>,
+    commit: GroupCommit,
+    /// One checkpoint at a time.
+    making: Turn,
+    latch: Latch,
+    clock: Cell<Stamp>,
+    superblocks: superblocks::Superblocks,
+    changed: Notify,
+    /// One rename between directories at a time: no two of them make a circle.
+    renames: Turn,
+    is_closed: Cell<bool>,
+    /// A handle on this, for futures.
+    me: OnceCell<Weak<Inner>>,
+}
+
+impl Lfs {
+    /// Opens the file system on a device for changes. If it was not unmounted, it is recovered first.
+    ///
+    /// # Errors
+    /// [`LfsError`].
+    pub async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<Lfs, LfsError> {
+        let fs = Lfs(Rc::new(recovery::open(rt, device, now).await?));
+        let _first = fs.0.me.set(Rc::downgrade(&fs.0));
+        fs.0.begin(now).await?;
+        rt.spawn_detached("lfs checkpoints", checkpoints_in_time(Rc::downgrade(&fs.0)));
+        rt.spawn_detached("lfs write-back", write_back(Rc::downgrade(&fs.0), fs.0.cache.clone()));
+        Ok(fs)
+    }
+}
+
+/// Makes a checkpoint so long after the first change behind the one before.
+async fn checkpoints_in_time(fs: Weak<Inner>) {
+    while let Some(inner) = fs.upgrade() {
+        if inner.is_closed.get() {
+            return;
+        }
+        inner.changed.wait_until(|| inner.has_changed() || inner.is_closed.get()).await;
+        let (rt, goal) = (inner.core.rt.clone(), inner.commit.asked());
+        drop(inner);
+        rt.sleep(CHECKPOINT_INTERVAL).await;
+        let Some(inner) = fs.upgrade() else { return };
+        // An error latches the file system, and calls tell it.
+        if inner.reach(goal).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Makes a checkpoint when half of the memory for changed frames is in use.
+async fn write_back(fs: Weak<Inner>, cache: PageCache) {
+    loop {
+        cache.pressure().await;
+        let Some(inner) = fs.upgrade() else { return };
+        if inner.is_closed.get() || inner.sync().await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Inner {
+    fn handle(&self) -> Rc<Inner> {
+        self.me.get().and_then(Weak::upgrade).expect("a handle is in use while calls run")
+    }
+
+    fn page_cache(rt: &Rt, core: &Core) -> Result<PageCache, LfsError> {
+        let cache = PageCache::new(rt, core.medium.pool(), &PageCacheConfig::of(MEMORY_BYTES));
+        cache.map_err(|error| LfsError::Geometry(error.to_string()))
+    }
+
+    /// Seconds since 1970.
+    fn seconds(&self) -> u64 {
+        u64::try_from(self.clock.get().0).unwrap_or(0) / 1_000_000_000
+    }
+
+    /// Whether changes may go on.
+    fn check(&self) -> Result<(), Errno> {
+        match () {
+            () if self.is_closed.get() => Err(Errno::EIO),
+            () if self.latch.is_set() => Err(Errno::EROFS),
+            () => Ok(()),
+        }
+    }
+
+    /// Notes a change that was made at `now`.
+    fn note_change(&self, now: Stamp) {
+        self.clock.set(self.clock.get().max(now));
+        let was_changed = self.has_changed();
+        self.commit.ask();
+        if !was_changed {
+            self.changed.notify_all();
+        }
+    }
+
+    fn has_changed(&self) -> bool {
+        self.commit.asked() > self.commit.durable()
+    }
+
+    /// Makes all changes so far durable.
+    async fn sync(&self) -> Result<(), Errno> {
+        self.reach(self.commit.asked()).await
+    }
+
+    async fn reach(&self, goal: u64) -> Result<(), Errno> {
+        let reached = self.commit.reach(goal, &self.latch, async || self.commit_now().await).await;
+        reached.map_err(|_| Errno::EIO)
+    }
+
+    /// Makes a checkpoint in a task of its own: a caller that goes away does not stop it.
+    async fn commit_now(&self) -> Result<u64, BioError> {
+        self.alone(async |inner| {
+            inner.make_checkpoint(inner.freeze(), Cleaning::default()).await?;
+            inner.superblock_in_time().await
+        })
+        .await
+        .map(|(asked, ())| asked)
+    }
+
+    /// Cleans some segments likewise. Answers how many blocks that gives back; `None` if no segment is worth it.
+    async fn clean_now(&self) -> Result<Option<u64>, Errno> {
+        let cleaned = self.alone(async |inner| inner.clean().await).await;
+        let (asked, gain) = cleaned.map_err(|_| Errno::EIO)?;
+        if gain.is_some() {
+            self.commit.advance(asked);
+        }
+        Ok(gain)
+    }
+
+    /// Does work on the log, one after the other, in a task of its own. Answers the number of the last change before it.
+    async fn alone<T: 'static>(
+        &self,
+        work: impl AsyncFnOnce(&Inner) -> Result<T, LfsError> + 'static,
+    ) -> Result<(u64, T), BioError> {
+        let inner = self.handle();
+        let made = async move {
+            let work = async {
+                inner.latch.check()?;
+                let asked = inner.commit.asked();
+                let done = work(&inner).await;
+                inner.latched(done).map(|done| (asked, done))
+            };
+            inner.making.alone(work).await
+        };
+        self.core.rt.spawn("lfs log", made).await
+    }
+
+    /// Latches the file system after a failure.
+    fn latched<T>(&self, done: Result<T, LfsError>) -> Result<T, BioError> {
+        let error = match done {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let what = "a checkpoint was not made";
+        match &error {
+            LfsError::Device(below) => self.latch.set_after(&self.core.rt, what, below, ADVICE),
+            other => self.latch.set(&self.core.rt, format_args!("{what}: {other}"), ADVICE),
+        }
+        Err(match error {
+            LfsError::Device(below) => below,
+            other => BioError::Io(other.to_string().into()),
+        })
+    }
+
+    /// Whether a log may take a segment that is clean.
+    fn may_take(&self, segment: u64) -> bool {
+        match self.resting.borrow().get(&segment) {
+            None => true,
+            Some(None) => false,
+            Some(Some(epoch)) => self.core.reads.are_over(*epoch),
+        }
+    }
+
+    /// No log takes these segments before the next checkpoint is durable.
+    fn rest(&self, segments: &[u64]) {
+        self.resting.borrow_mut().extend(segments.iter().map(|segment| (*segment, None)));
+    }
+
+    /// A checkpoint is durable: logs may take what it made clean, when reads that began before are over.
+    fn wake_rested(&self) {
+        let (epoch, mut resting) = (self.core.reads.next_epoch(), self.resting.borrow_mut());
+        resting.retain(|_, since| since.is_none_or(|since| !self.core.reads.are_over(since)));
+        resting.values_mut().filter(|since| since.is_none()).for_each(|since| *since = Some(epoch));
+    }
+
+    /// Blocks that logs can take without the segments that are kept back.
+    fn free_blocks(&self) -> u64 {
+        let geometry = &self.core.geometry;
+        let percent = u64::from(self.core.superblock.get().reserved_percent.min(100));
+        let reserved = (geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN);
+        self.core.segments.get().clean.saturating_sub(reserved) * geometry.segment_blocks
+    }
+
+    /// Blocks that the next checkpoint may write.
+    fn owed_blocks(&self) -> u64 {
+        let per_frame = (self.cache.frame_len() / self.core.geometry.block_bytes) as u64;
+        let frames = self.cache.stats().dirty * per_frame;
+        (frames + self.deleted.borrow().len() as u64) * BLOCKS_OF_CHANGE + BLOCKS_OF_CHECKPOINT
+    }
+
+    /// Waits until so many blocks more may change.
+    ///
+    /// # Errors
+    /// `ENOSPC`.
+    async fn room(&self, blocks: u64) -> Result<(), Errno> {
+        self.check()?;
+        if self.has_room(blocks) {
+            return Ok(());
+        }
+        self.sync().await?;
+        for _ in 0..self.core.geometry.segments {
+            if self.has_room(blocks) {
+                return Ok(());
+            }
+            if self.clean_now().await?.is_none() {
+                break;
+            }
+        }
+        if self.has_room(blocks) { Ok(()) } else { Err(Errno::ENOSPC) }
+    }
+
+    fn has_room(&self, blocks: u64) -> bool {
+        self.owed_blocks() + blocks * BLOCKS_OF_CHANGE <= self.free_blocks()
+    }
+
+    /// Drops an inode from memory that is as on the medium, if no caller and no call has it.
+    fn drop_unused(&self, number: u64) {
+        let mut table = self.table.borrow_mut();
+        if table.get(&number).is_some_and(is_unused) {
+            table.remove(&number);
+            self.dirs.borrow_mut().remove(&number);
+        }
+    }
+
+    fn drop_all_unused(&self) {
+        let unused: Vec<u64> = {
+            let table = self.table.borrow();
+            table.iter().filter(|(_, inode)| is_unused(inode)).map(|(number, _)| *number).collect()
+        };
+        unused.into_iter().for_each(|number| self.drop_unused(number));
+    }
+}
+
+fn is_unused(inode: &Rc<Inode>) -> bool {
+    !inode.is_in_use() && Rc::strong_count(inode) == 1
+}

@@ -1,0 +1,253 @@
+//! The cleaner: which segments it takes, and what in them lives.
+//!
+//! Liveness is what the DAT says and nothing else: counters of live blocks only choose the order of victims.
+
+use std::ops::Range;
+
+use esker_cleaning::{Selection, Situation, Summary, policy};
+
+use super::Inner;
+use crate::error::LfsError;
+use crate::format::{DatEntry, LogBlock, Payload, SegmentUsage};
+
+/// Segments that one step cleans.
+const VICTIMS_MAX: usize = 4;
+/// Blocks that a copy costs a checkpoint at most: its own, and that of its entry in the DAT.
+const COPY_BLOCKS_MAX: u64 = 2;
+/// The policy where the SUFILE counts live blocks.
+const POLICY: &str = "adaptive";
+/// The policy where it does not.
+const POLICY_UNCOUNTED: &str = "timestamp";
+
+/// What keeps a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Liveness {
+    /// The newest state has it.
+    Live,
+    /// A snapshot has it.
+    Snapshot,
+    /// A checkpoint has it that is too young to be deleted.
+    Period,
+    /// Nothing: its room can be given back.
+    Dead,
+}
+
+/// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without versions.
+/// `snapshots` are in ascending order; checkpoints from `protected` on stay.
+pub fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
+    match () {
+        () if entry.is_live() => Liveness::Live,
+        () if cno == 0 => Liveness::Dead,
+        () if snapshots.get(snapshots.partition_point(|number| *number < entry.start)).is_some_and(|s| *s < entry.end) => {
+            Liveness::Snapshot
+        }
+        () if entry.end > protected => Liveness::Period,
+        () => Liveness::Dead,
+    }
+}
+
+/// A block that moves out of a victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct MovedBlock {
+    pub block: LogBlock,
+    /// Whether the newest state or a snapshot has it, so that it counts as live.
+    pub counts: bool,
+}
+
+/// What cleaning some segments takes.
+#[derive(Default)]
+pub(super) struct Cleaning {
+    /// The segments.
+    pub victims: Vec<u64>,
+    /// Blocks that move.
+    pub moves: Vec<MovedBlock>,
+    /// Blocks of the DAT that are written again: number, or first key, and level.
+    pub dat: Vec<(u64, u8)>,
+    /// Virtual blocks that are freed.
+    pub freed: Vec<u64>,
+    /// Checkpoints that lose blocks, and are deleted: ranges that may overlap.
+    pub periods: Vec<Range<u64>>,
+}
+
+impl Cleaning {
+    /// Blocks that are written again.
+    pub(super) fn copies(&self) -> u64 {
+        (self.moves.len() + self.dat.len()) as u64
+    }
+
+    fn add(&mut self, more: Cleaning) {
+        self.victims.extend(more.victims);
+        self.moves.extend(more.moves);
+        self.dat.extend(more.dat);
+        self.freed.extend(more.freed);
+        self.periods.extend(more.periods);
+    }
+}
+
+impl Inner {
+    /// Cleans some segments. Answers how many blocks that gives back; `None` if there is no victim.
+    pub(super) async fn clean(&self) -> Result<Option<u64>, LfsError> {
+        let mut victims = self.victims().await?;
+        if victims.is_empty() && self.superblocks.protected() < self.head.get().sequence {
+            // Recovery needs the rest. Superblocks that name the last checkpoint let them go.
+            self.both_superblocks(0).await?;
+            victims = self.victims().await?;
+        }
+        let (snapshots, protected) = (self.snapshots().await?, self.head.get().cno);
+        let mut cleaning = Cleaning::default();
+        for segment in victims {
+            let Some(more) = self.describe(segment, &snapshots, protected).await? else { continue };
+            if self.has_room_for_copies(cleaning.copies() + more.copies()) {
+                cleaning.add(more);
+            }
+        }
+        if cleaning.victims.is_empty() {
+            return Ok(None);
+        }
+        let blocks: u64 = cleaning.victims.iter().map(|segment| self.blocks_of(*segment)).sum();
+        let gain = blocks.saturating_sub(cleaning.copies());
+        self.make_checkpoint(self.freeze(), cleaning).await?;
+        Ok(Some(gain))
+    }
+
+    /// Whether clean segments can take so many blocks, with maps and entries that change with them.
+    fn has_room_for_copies(&self, copies: u64) -> bool {
+        let clean = self.core.segments.get().clean * self.core.geometry.segment_blocks;
+        copies * COPY_BLOCKS_MAX + super::BLOCKS_OF_CHECKPOINT <= clean
+    }
+
+    fn blocks_of(&self, segment: u64) -> u64 {
+        let range = self.core.geometry.segment(segment);
+        range.end - range.start
+    }
+
+    /// Segments worth cleaning, the best first.
+    async fn victims(&self) -> Result<Vec<u64>, LfsError> {
+        let (core, head) = (&self.core, self.head.get());
+        let name = if core.has_counters() { POLICY } else { POLICY_UNCOUNTED };
+        let policy = policy::named(name).expect("a policy of the table");
+        let situation = Situation { now: self.seconds(), slack: 1.0 };
+        let mut selection = Selection::new(policy, situation, VICTIMS_MAX * 2);
+        for segment in 0..core.geometry.segments {
+            let usage = core.usage(segment).await?;
+            let is_in_use = segment == head.segment || segment == head.next;
+            if usage.is_dirty() && !usage.has_error() && !is_in_use {
+                selection.offer(segment as u32, &self.summary(segment, &usage));
+            }
+        }
+        let mut victims = Vec::new();
+        for segment in selection.finish() {
+            let segment = u64::from(segment);
+            if victims.len() < VICTIMS_MAX && self.may_clean(segment).await? {
+                victims.push(segment);
+            }
+        }
+        Ok(victims)
+    }
+
+    fn summary(&self, segment: u64, usage: &SegmentUsage) -> Summary {
+        let blocks = self.blocks_of(segment) as u32;
+        let live = usage.live.map_or(0, |live| live.live);
+        Summary {
+            blocks,
+            live,
+            mappings: live.into(),
+            first: usage.head.changed,
+            last: usage.head.changed,
+            died: usage.live.map(|live| live.changed),
+        }
+    }
+
+    /// Whether recovery can do without a segment.
+    async fn may_clean(&self, segment: u64) -> Result<bool, LfsError> {
+        let core = &self.core;
+        if core.usage(segment).await?.head.blocks == 0 {
+            return Ok(true);
+        }
+        let place = core.geometry.segment(segment).start;
+        let log = core.medium.read_log_header(&core.geometry, place).await?;
+        Ok(log.is_some_and(|header| header.sequence < self.superblocks.protected()))
+    }
+
+    /// What a segment holds. `None`: its logs are damaged, and it is left alone.
+    async fn describe(
+        &self,
+        segment: u64,
+        snapshots: &[u64],
+        protected: u64,
+    ) -> Result<Option<Cleaning>, LfsError> {
+        let (core, superblock) = (&self.core, self.core.superblock.get());
+        let (usage, mut place) = (core.usage(segment).await?, core.geometry.segment(segment).start);
+        let end = place + u64::from(usage.head.blocks);
+        let mut blocks = Vec::new();
+        while place < end {
+            let log = core.medium.read_log(&superblock, &core.geometry, place).await?;
+            let Ok((log, found)) = log.and_then(|log| log.blocks(&core.geometry).map(|blocks| (log, blocks))) else {
+                return Ok(None);
+            };
+            blocks.extend(found);
+            place = log.end();
+        }
+        let mut cleaning = Cleaning { victims: vec![segment], ..Cleaning::default() };
+        for block in blocks {
+            self.judge(block, snapshots, protected, &mut cleaning).await?;
+        }
+        Ok(Some(cleaning))
+    }
+
+    async fn judge(
+        &self,
+        block: LogBlock,
+        snapshots: &[u64],
+        protected: u64,
+        cleaning: &mut Cleaning,
+    ) -> Result<(), LfsError> {
+        match block.what {
+            Payload::Data { vblock, .. } | Payload::Node { vblock } => {
+                let Some(entry) = self.core.dat_entry_in_use(vblock).await? else { return Ok(()) };
+                // The virtual block was freed and stands for another block now, or the block has moved before.
+                if entry.place != block.place {
+                    return Ok(());
+                }
+                let kept = liveness(&entry, block.cno, snapshots, protected);
+                match kept {
+                    Liveness::Dead => {
+                        cleaning.freed.push(vblock);
+                        if block.cno != 0 {
+                            cleaning.periods.push(entry.start..entry.end);
+                        }
+                    }
+                    Liveness::Live | Liveness::Snapshot | Liveness::Period => {
+                        cleaning.moves.push(MovedBlock { block, counts: kept != Liveness::Period });
+                    }
+                }
+            }
+            Payload::DatData { index } => {
+                let map = &self.core.dat.map;
+                if self.core.with_map(map, true, |map| map.find(index)).await? == block.place {
+                    cleaning.dat.push((index, 0));
+                }
+            }
+            Payload::DatNode { index, level } => {
+                let map = &self.core.dat.map;
+                let place = self.core.with_map(map, true, |map| map.find_node(index, level)).await?;
+                if place == Some(block.place) {
+                    cleaning.dat.push((index, level));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers of all snapshots, in ascending order.
+    pub(super) async fn snapshots(&self) -> Result<Vec<u64>, LfsError> {
+        let (core, mut numbers) = (&self.core, Vec::new());
+        let mut next = core.cpfile_header().await?.next;
+        while next != 0 && numbers.last().is_none_or(|last| *last < next) {
+            numbers.push(next);
+            next = core.checkpoint_head(next).await?.next;
+        }
+        Ok(numbers)
+    }
+}
+

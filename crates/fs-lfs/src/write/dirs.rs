@@ -1,0 +1,291 @@
+//! Directories of a writer: an index of the names, and edits of several blocks that happen together.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use esker_base::Errno;
+use esker_fs_pages::Prepared;
+use esker_vfs::{Call, FileType, Ino, Name, NameBuf};
+
+use super::Inner;
+use super::table::Inode;
+use crate::answer::told;
+use crate::error::damaged;
+use crate::format::DirRecords;
+use crate::format::dir::{add_record, empty_block, parent_record, record_bytes, remove_record, room_in, set_record};
+
+/// Directories whose names stay in memory.
+const DIRS_MAX: usize = 256;
+
+/// A name.
+#[derive(Clone)]
+pub(super) struct Named {
+    /// Offset of the record behind it: where a listing goes on.
+    pub next: u64,
+    pub name: NameBuf,
+    pub ino: u64,
+    pub kind: Option<FileType>,
+}
+
+/// The names of a directory.
+#[derive(Default)]
+pub(super) struct Dir {
+    /// The directory above.
+    pub parent: u64,
+    names: BTreeMap<NameBuf, u64>,
+    order: BTreeMap<u64, Named>,
+    /// The most bytes that a new record could have in each block.
+    rooms: Vec<usize>,
+}
+
+impl Dir {
+    /// The number of a name's inode.
+    pub(super) fn find(&self, name: Name<'_>) -> Option<u64> {
+        self.names.get(name.bytes()).map(|at| self.order[at].ino)
+    }
+
+    /// Whether it has no names but its own.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Names whose records begin at `from` or behind.
+    pub(super) fn behind(&self, from: u64) -> impl Iterator<Item = &Named> {
+        self.order.range(from..).map(|(_, named)| named)
+    }
+
+    /// The block that has room for a name; the one behind the last if none has.
+    fn block_for(&self, name: Name<'_>) -> usize {
+        let needed = record_bytes(name.bytes().len());
+        self.rooms.iter().position(|room| *room >= needed).unwrap_or(self.rooms.len())
+    }
+
+    /// Takes over the bytes of a block.
+    fn put_block(&mut self, number: usize, block: &[u8]) -> Result<(), String> {
+        let base = (number * block.len()) as u64;
+        let old: Vec<u64> = self.order.range(base..base + block.len() as u64).map(|(at, _)| *at).collect();
+        for at in old {
+            let gone = self.order.remove(&at).map(|named| named.name);
+            gone.inspect(|name| drop(self.names.remove(name)));
+        }
+        for record in DirRecords::new(block) {
+            let record = record?;
+            let at = base + record.at as u64;
+            match record.name {
+                _ if record.ino == 0 => continue,
+                b"." => continue,
+                b".." => {
+                    self.parent = record.ino;
+                    continue;
+                }
+                _ => {}
+            }
+            let name = record.real_name().ok_or("a name that no path can hold")?.to_buf();
+            if self.names.insert(name.clone(), at).is_some() {
+                return Err("a name that is there before".to_string());
+            }
+            let next = at + record.bytes as u64;
+            self.order.insert(at, Named { next, name, ino: record.ino, kind: record.file_type() });
+        }
+        if self.rooms.len() <= number {
+            self.rooms.resize(number + 1, 0);
+        }
+        self.rooms[number] = room_in(block)?;
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// The names of a directory, which the caller has claimed.
+    pub(super) async fn dir(&self, call: Call, inode: &Inode) -> Result<Rc<RefCell<Dir>>, Errno> {
+        if inode.kind() != FileType::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        if let Some(dir) = self.dirs.borrow().get(&inode.number) {
+            return Ok(dir.clone());
+        }
+        let (block, size) = (self.core.geometry.block_bytes, inode.size());
+        let wrong = |why: String| damaged::<()>("directory", inode.number, 0, why).map_err(told);
+        if !size.is_multiple_of(block as u64) || size / block as u64 > self.core.geometry.blocks() {
+            wrong(format!("it has {size} bytes, which are no whole blocks"))?;
+        }
+        let mut dir = Dir::default();
+        for number in 0..(size / block as u64) as usize {
+            let bytes = self.dir_block(call, inode, number).await?;
+            dir.put_block(number, &bytes).or_else(wrong)?;
+        }
+        let dir = Rc::new(RefCell::new(dir));
+        let mut dirs = self.dirs.borrow_mut();
+        if dirs.len() >= DIRS_MAX {
+            dirs.pop_first();
+        }
+        dirs.insert(inode.number, dir.clone());
+        Ok(dir)
+    }
+
+    /// The directory above another one, which need not be claimed.
+    pub(super) async fn above(&self, call: Call, inode: &Inode) -> Result<u64, Errno> {
+        let block = self.dir_block(call, inode, 0).await?;
+        let parent = DirRecords::new(&block).find_map(|record| record.ok().filter(|record| record.name == b".."));
+        match parent {
+            Some(record) => Ok(record.ino),
+            None => damaged("directory", inode.number, 0, "it has no name \"..\"").map_err(told),
+        }
+    }
+
+    async fn dir_block(&self, call: Call, inode: &Inode, number: usize) -> Result<Vec<u8>, Errno> {
+        let block = self.core.geometry.block_bytes;
+        let span = ((number * block) as u64, block);
+        let read = self.cache.read(&self.handle(), call, Ino(inode.number), span, inode.size()).await?;
+        Ok(read.to_vec())
+    }
+}
+
+/// Edits of directories that become visible together. Their directories are claimed.
+pub(super) struct DirEdits<'i> {
+    inner: &'i Inner,
+    call: Call,
+    dirs: BTreeMap<u64, (Rc<Inode>, Rc<RefCell<Dir>>)>,
+    /// By directory and number of the block.
+    blocks: BTreeMap<(u64, usize), Vec<u8>>,
+}
+
+/// Edits that nothing holds up any more.
+#[must_use = "edits that are dropped change nothing"]
+pub(super) struct ReadyEdits<'i> {
+    edits: DirEdits<'i>,
+    writes: Vec<Prepared>,
+}
+
+impl<'i> DirEdits<'i> {
+    /// No edits.
+    pub(super) fn new(inner: &'i Inner, call: Call) -> DirEdits<'i> {
+        DirEdits { inner, call, dirs: BTreeMap::new(), blocks: BTreeMap::new() }
+    }
+
+    /// Adds a name.
+    pub(super) async fn add(
+        &mut self,
+        inode: &Rc<Inode>,
+        name: Name<'_>,
+        (ino, kind): (u64, FileType),
+    ) -> Result<(), Errno> {
+        let dir = self.enter(inode).await?;
+        // A removal in the same change may have made room.
+        let edited: Vec<usize> = self.blocks.range((inode.number, 0)..=(inode.number, usize::MAX)).map(|b| b.0.1).collect();
+        let first = dir.borrow().block_for(name);
+        for number in edited.into_iter().chain([first]) {
+            let block = self.block(inode, number).await?;
+            if add_record(block, name, ino, kind).map_err(|_| Errno::EIO)?.is_some() {
+                return Ok(());
+            }
+        }
+        let number = dir.borrow().rooms.len();
+        let block = self.block(inode, number).await?;
+        let added = add_record(block, name, ino, kind).map_err(|_| Errno::EIO)?;
+        added.map(drop).ok_or(Errno::EIO)
+    }
+
+    /// Removes a name that is there.
+    pub(super) async fn remove(&mut self, inode: &Rc<Inode>, name: Name<'_>) -> Result<(), Errno> {
+        let (number, at) = self.find(inode, name).await?;
+        remove_record(self.block(inode, number).await?, at).map_err(|_| Errno::EIO)
+    }
+
+    /// Leads a name that is there to another inode.
+    pub(super) async fn lead(
+        &mut self,
+        inode: &Rc<Inode>,
+        name: Name<'_>,
+        (ino, kind): (u64, FileType),
+    ) -> Result<(), Errno> {
+        let (number, at) = self.find(inode, name).await?;
+        set_record(self.block(inode, number).await?, at, ino, kind);
+        Ok(())
+    }
+
+    /// Makes another directory the one above.
+    pub(super) async fn set_parent(&mut self, inode: &Rc<Inode>, parent: u64) -> Result<(), Errno> {
+        self.enter(inode).await?;
+        set_record(self.block(inode, 0).await?, parent_record(), parent, FileType::Directory);
+        Ok(())
+    }
+
+    /// Puts the first block of a new directory there.
+    pub(super) fn found(&mut self, inode: &Rc<Inode>, block: Vec<u8>) {
+        self.dirs.insert(inode.number, (inode.clone(), Rc::default()));
+        self.blocks.insert((inode.number, 0), block);
+    }
+
+    async fn enter(&mut self, inode: &Rc<Inode>) -> Result<Rc<RefCell<Dir>>, Errno> {
+        if let Some((_, dir)) = self.dirs.get(&inode.number) {
+            return Ok(dir.clone());
+        }
+        let dir = self.inner.dir(self.call, inode).await?;
+        self.dirs.insert(inode.number, (inode.clone(), dir.clone()));
+        Ok(dir)
+    }
+
+    /// The block and the offset in it of a name.
+    async fn find(&mut self, inode: &Rc<Inode>, name: Name<'_>) -> Result<(usize, usize), Errno> {
+        let dir = self.enter(inode).await?;
+        let at = dir.borrow().names.get(name.bytes()).copied().ok_or(Errno::ENOENT)? as usize;
+        let block = self.inner.core.geometry.block_bytes;
+        Ok((at / block, at % block))
+    }
+
+    /// The bytes of a block; one behind the last is new.
+    async fn block(&mut self, inode: &Rc<Inode>, number: usize) -> Result<&mut Vec<u8>, Errno> {
+        let block = self.inner.core.geometry.block_bytes;
+        if !self.blocks.contains_key(&(inode.number, number)) {
+            let bytes = match ((number * block) as u64) < inode.size() {
+                true => self.inner.dir_block(self.call, inode, number).await?,
+                false => empty_block(block),
+            };
+            self.blocks.insert((inode.number, number), bytes);
+        }
+        Ok(self.blocks.get_mut(&(inode.number, number)).expect("it was put there"))
+    }
+
+    /// Waits for all that the edits need.
+    ///
+    /// # Errors
+    /// `ENOSPC`, and what the device answers.
+    pub(super) async fn ready(self) -> Result<ReadyEdits<'i>, Errno> {
+        self.inner.room(self.blocks.len() as u64 + 1).await?;
+        self.ready_to_remove().await
+    }
+
+    /// The same for a removal, which may use the segments that are kept back.
+    pub(super) async fn ready_to_remove(self) -> Result<ReadyEdits<'i>, Errno> {
+        let (inner, block) = (self.inner, self.inner.core.geometry.block_bytes);
+        let mut writes = Vec::new();
+        for (number, at) in self.blocks.keys() {
+            let (inode, _) = &self.dirs[number];
+            let span = ((at * block) as u64, block);
+            writes.push(inner.cache.prepare(&inner.handle(), self.call, Ino(*number), span, inode.size()).await?);
+        }
+        Ok(ReadyEdits { edits: self, writes })
+    }
+}
+
+impl ReadyEdits<'_> {
+    /// Makes the edits. Stamps the directories.
+    pub(super) fn apply(self) {
+        let DirEdits { inner, call, dirs, blocks } = self.edits;
+        for (write, ((number, at), bytes)) in self.writes.into_iter().zip(blocks) {
+            write.write_bytes(&bytes);
+            let (inode, dir) = &dirs[&number];
+            let end = ((at + 1) * bytes.len()) as u64;
+            inode.change(|state| {
+                state.record.size = state.record.size.max(end);
+                state.stamp(call.now);
+            });
+            // The bytes are right: they come from an index that was read soundly.
+            if dir.borrow_mut().put_block(at, &bytes).is_err() {
+                inner.dirs.borrow_mut().remove(&number);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Places for all blocks of a plan, and the logs that bring them to the medium.
+
+use std::collections::BTreeMap;
+
+use super::LogHead;
+use super::checkpoint::Making;
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
+use crate::error::LfsError;
+use crate::format::checkpoint::CheckpointHead;
+use crate::format::summary::{self, flag, write_summary};
+use crate::format::usage::UsageHead;
+use crate::format::{LiveCounters, LogFile, LogHeader, Payload, SegmentUsage, SufileHeader, SuperRoot};
+
+impl Making<'_> {
+    /// Gives each block its place and writes the logs. Answers where the next checkpoint begins.
+    pub(super) async fn write(&mut self, logs: &[PlannedLog]) -> Result<LogHead, LfsError> {
+        logs.iter().for_each(|log| self.assign(log));
+        self.tell_segments(logs).await?;
+        self.tell_checkpoint(logs);
+        let (last, before) = logs.split_last().expect("a checkpoint has the log of its super root");
+        for log in before {
+            self.write_log(log, logs).await?;
+        }
+        // The super root stands for all logs before it.
+        if !before.is_empty() {
+            self.inner.core.medium.flush().await?;
+        }
+        self.write_log(last, logs).await?;
+        self.inner.core.medium.flush().await?;
+        Ok(self.head_behind(last))
+    }
+
+    /// First block of a log.
+    fn place_of(&self, log: &PlannedLog) -> u64 {
+        let begun = if log.link == 0 { self.head.offset } else { 0 };
+        self.inner.core.geometry.segment(self.chain[log.link]).start + begun + log.offset
+    }
+
+    fn assign(&self, log: &PlannedLog) {
+        let core = &self.inner.core;
+        let mut place = self.place_of(log) + log.summary_blocks;
+        for (file, block) in self.blocks_of(log) {
+            match (block.what, block.moved) {
+                (Payload::Data { vblock, .. } | Payload::Node { vblock }, _) => {
+                    core.dat_assign(vblock, place, self.cno);
+                    if matches!(file.owner, Owner::Moved) {
+                        core.in_flight.borrow_mut().insert(place);
+                    }
+                }
+                (Payload::DatData { index }, Some(moved)) => {
+                    core.dat.map.borrow_mut().settle_block(index, moved.address, place);
+                }
+                (Payload::DatNode { .. }, Some(moved)) => core.dat.map.borrow_mut().settle(&moved, place),
+                (Payload::DatData { .. } | Payload::DatNode { .. }, None) => {
+                    unreachable!("blocks of the DAT have provisional addresses")
+                }
+            }
+            place += 1;
+        }
+    }
+
+    fn blocks_of<'l>(&'l self, log: &'l PlannedLog) -> impl Iterator<Item = (&'l PlannedFile, &'l PlannedBlock)> {
+        log.parts.iter().flat_map(|part| {
+            let file = &self.files[part.file];
+            (part.first..part.first + part.blocks).map(move |number| (file, file.block(number)))
+        })
+    }
+
+    /// Tells the SUFILE what the logs put where.
+    async fn tell_segments(&self, logs: &[PlannedLog]) -> Result<(), LfsError> {
+        let core = &self.inner.core;
+        let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
+        for log in logs {
+            *blocks.entry(self.chain[log.link]).or_default() += log.blocks();
+            let live = self.blocks_of(log).filter(|(_, block)| block.counts).count();
+            core.note_live(self.place_of(log), live as i64);
+        }
+        let now = self.inner.seconds();
+        for (segment, blocks) in blocks {
+            let usage = core.usage(segment).await?;
+            let head = usage.head;
+            let head = UsageHead { changed: now, blocks: head.blocks + blocks as u32, ..head };
+            self.put_usage(segment, SegmentUsage { head, ..usage });
+        }
+        self.tell_counters(now).await?;
+        let header: SufileHeader = core.segments.get();
+        core.sufile.edit_planned(0, |block| header.write(block));
+        Ok(())
+    }
+
+    fn put_usage(&self, segment: u64, usage: SegmentUsage) {
+        let core = &self.inner.core;
+        let (index, offset) = core.geometry.usages.place(segment);
+        core.sufile.edit_planned(index, |block| usage.write(&mut block[offset..]));
+    }
+
+    /// Applies changes of live blocks, as far as the blocks of the SUFILE are part of the plan. The others wait for the
+    /// next checkpoint.
+    async fn tell_counters(&self, now: u64) -> Result<(), LfsError> {
+        let core = &self.inner.core;
+        if !core.has_counters() {
+            core.live_changes.borrow_mut().clear();
+            return Ok(());
+        }
+        let changes = std::mem::take(&mut *core.live_changes.borrow_mut());
+        for (segment, more) in changes.into_iter().filter(|(_, more)| *more != 0) {
+            if !core.sufile.is_planned(core.geometry.usages.place(segment).0) {
+                *core.live_changes.borrow_mut().entry(segment).or_default() += more;
+                continue;
+            }
+            let usage = core.usage(segment).await?;
+            let Some(live) = usage.live else { continue };
+            let blocks = i64::from(live.live) + more;
+            let blocks = blocks.clamp(0, i64::from(usage.head.blocks)) as u32;
+            if blocks != live.live {
+                let live = Some(LiveCounters { live: blocks, changed: now, ..live });
+                self.put_usage(segment, SegmentUsage { live, ..usage });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the entry of the checkpoint how many blocks were written for it.
+    fn tell_checkpoint(&self, logs: &[PlannedLog]) {
+        let core = &self.inner.core;
+        let (index, offset) = core.geometry.checkpoints.place(self.cno);
+        let written = logs.iter().map(PlannedLog::blocks).sum();
+        core.cpfile.edit_planned(index, |block| {
+            if let Ok(head) = CheckpointHead::read(&block[offset..]) {
+                CheckpointHead { written, ..head }.write(&mut block[offset..]);
+            }
+        });
+    }
+
+    async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
+        let core = &self.inner.core;
+        let bytes = self.log_bytes(log, log == &logs[0]);
+        core.medium.write(self.place_of(log) * core.geometry.block_bytes as u64, &bytes).await
+    }
+
+    /// A whole log, with right sums.
+    fn log_bytes(&self, log: &PlannedLog, is_first: bool) -> Vec<u8> {
+        let core = &self.inner.core;
+        let (block, seed) = (core.geometry.block_bytes, core.superblock.get().seed);
+        let mut header = self.header(log, is_first);
+        let files: Vec<LogFile> = log
+            .parts
+            .iter()
+            .map(|part| {
+                let file = &self.files[part.file];
+                let blocks = (part.first..part.first + part.blocks).map(|number| file.block(number).what);
+                LogFile { ino: file.ino, cno: file.cno, blocks: blocks.collect() }
+            })
+            .collect();
+        let mut bytes = write_summary(&mut header, &files, block);
+        bytes.reserve_exact((log.payload() as usize + 1) * block);
+        let first = self.place_of(log) + log.summary_blocks;
+        for (place, (file, planned)) in (first..).zip(self.blocks_of(log)) {
+            let at = bytes.len();
+            bytes.resize(at + block, 0);
+            self.fill(file, planned, place, &mut bytes[at..]);
+        }
+        if log.has_super_root {
+            let at = bytes.len();
+            bytes.resize(at + block, 0);
+            self.super_root().write(&mut bytes[at..], core.geometry.inode_bytes, seed);
+            header.blocks += 1;
+        }
+        header.write(&mut bytes);
+        summary::seal(&mut bytes, header.summary_bytes as usize, seed);
+        bytes
+    }
+
+    fn header(&self, log: &PlannedLog, is_first: bool) -> LogHeader {
+        let begin = if is_first { flag::BEGIN } else { 0 };
+        let end = if log.has_super_root { flag::END | flag::SUPER_ROOT } else { 0 };
+        LogHeader {
+            data_sum: 0,
+            summary_sum: 0,
+            magic: LogHeader::MAGIC,
+            bytes: 0,
+            flags: begin | end,
+            sequence: self.head.sequence + log.link as u64,
+            created: self.inner.seconds(),
+            next: self.inner.core.geometry.segment(self.chain[log.link + 1]).start,
+            blocks: 0,
+            files: 0,
+            summary_bytes: 0,
+            pad: 0,
+            cno: self.cno,
+        }
+    }
+
+    /// The bytes of the block at a place.
+    fn fill(&self, file: &PlannedFile, planned: &PlannedBlock, place: u64, out: &mut [u8]) {
+        if let Some(bytes) = &planned.bytes {
+            let mut at = 0;
+            bytes.for_each_piece(&mut |piece: &[u8]| {
+                out[at..at + piece.len()].copy_from_slice(piece);
+                at += piece.len();
+            });
+            return;
+        }
+        match (&file.owner, planned.what) {
+            (Owner::User(inode), Payload::Node { vblock }) => inode.map.borrow().write_node(vblock, out),
+            (Owner::Meta(number), Payload::Node { vblock }) => self.meta(*number).map.borrow().write_node(vblock, out),
+            (Owner::Meta(number), Payload::Data { index, .. } | Payload::DatData { index }) => {
+                let block = self.meta(*number).cached(index).expect("a planned block stays in memory");
+                out.copy_from_slice(&block);
+            }
+            (Owner::Meta(_), Payload::DatNode { .. }) => self.inner.core.dat.map.borrow().write_node(place, out),
+            (Owner::User(_) | Owner::Moved, _) => unreachable!("these are planned with their bytes"),
+        }
+    }
+
+    fn super_root(&self) -> SuperRoot {
+        let core = &self.inner.core;
+        SuperRoot {
+            bytes: SuperRoot::bytes_with(core.geometry.inode_bytes) as u16,
+            flags: 0,
+            written: self.inner.seconds(),
+            dat: core.dat.record(),
+            cpfile: core.cpfile.record(),
+            sufile: core.sufile.record(),
+        }
+    }
+
+    fn head_behind(&self, last: &PlannedLog) -> LogHead {
+        let begun = if last.link == 0 { self.head.offset } else { 0 };
+        LogHead {
+            segment: self.chain[last.link],
+            offset: begun + last.offset + last.blocks(),
+            sequence: self.head.sequence + last.link as u64,
+            next: self.chain[last.link + 1],
+            cno: self.cno,
+            log: self.place_of(last),
+        }
+    }
+}
+
