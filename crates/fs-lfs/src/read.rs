@@ -199,22 +199,26 @@ pub(crate) fn attr(inode: &InodeRecord) -> Attr {
     }
 }
 
-pub(crate) fn about(volume: &Volume) -> About {
-    let geometry = volume.geometry();
-    let can = Abilities {
+/// What the format and a writer can.
+pub(crate) fn abilities() -> Abilities {
+    Abilities {
         xattrs: false,
         hard_links: true,
         symlinks: true,
         nodes: true,
         access_times: false,
-        exchange: false,
+        exchange: true,
         reserve: false,
-        punch: false,
+        punch: true,
         holes: true,
         share: false,
         locks: false,
         flags: true,
-    };
+    }
+}
+
+pub(crate) fn about(volume: &Volume) -> About {
+    let geometry = volume.geometry();
     About {
         kind: "lfs",
         id: u128::from_be_bytes(volume.superblock().uuid),
@@ -224,7 +228,7 @@ pub(crate) fn about(volume: &Volume) -> About {
         links_max: LINKS_MAX,
         size_max: SIZE_MAX,
         promise: Promise::Prefix,
-        can,
+        can: Abilities { exchange: false, punch: false, ..abilities() },
     }
 }
 

@@ -117,8 +117,12 @@ impl<'f, F: FileSystem + ?Sized> Reader<'f, F> {
 
     async fn xattrs(&mut self, ino: Ino) -> Result<(), Errno> {
         let names = match self.fs.xattr(self.call, ino, Xattr::List).await {
+            // None, and none that could be stored, are the same tree.
             Err(Errno::EOPNOTSUPP) => return Ok(()),
-            names => names?,
+            names => match names? {
+                names if names.is_empty() => return Ok(()),
+                names => names,
+            },
         };
         self.digest.bytes(&names);
         for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {

@@ -66,8 +66,9 @@ impl Dir {
         let base = (number * block.len()) as u64;
         let old: Vec<u64> = self.order.range(base..base + block.len() as u64).map(|(at, _)| *at).collect();
         for at in old {
-            let gone = self.order.remove(&at).map(|named| named.name);
-            gone.inspect(|name| drop(self.names.remove(name)));
+            if let Some(gone) = self.order.remove(&at) {
+                self.names.remove(&gone.name);
+            }
         }
         for record in DirRecords::new(block) {
             let record = record?;

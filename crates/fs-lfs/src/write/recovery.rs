@@ -11,7 +11,7 @@ use esker_block::{Buf, Device, Latch};
 use esker_layer_kit::{GroupCommit, Turn};
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
-use esker_vfs::{Call, Claims, Ino, Stamp};
+use esker_vfs::{About, Call, Claims, Ino, Stamp};
 
 use super::clean::Cleaning;
 use super::core::Core;
@@ -21,7 +21,7 @@ use crate::format::alloc::has_bit;
 use crate::format::superblock::{COMPAT_RO_KNOWN, state};
 use crate::format::{LfsSuperblock, Payload, ino};
 use crate::medium::{FoundLog, Latest};
-use crate::read::about;
+use crate::read::{abilities, about};
 use crate::volume::Volume;
 
 /// The file system in memory, as its latest checkpoint has it.
@@ -37,7 +37,7 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
     core.segments.set(volume.sufile_header().await?);
     let cache = Inner::page_cache(rt, &core)?;
     Ok(Inner {
-        about: about(&volume),
+        about: About { can: abilities(), ..about(&volume) },
         head: Cell::new(head(&superblock, &core, latest)),
         core,
         cache,

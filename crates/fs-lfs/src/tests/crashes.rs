@@ -1,0 +1,101 @@
+//! Crashes: each state that a power cut can leave shows a state behind some prefix of the calls.
+
+use std::rc::Rc;
+
+use esker_base::units::{KIB, MIB};
+use esker_block::Device;
+use esker_block::step::LocalFuture;
+use esker_fs_posix::script::{Bounded, ScriptOp};
+use esker_rt::Rt;
+use esker_testkit::files::subject::Opened;
+use esker_testkit::files::suite::CASES;
+use esker_testkit::files::{Reach, Searched, Stage, Subject};
+use esker_vfs::{Abilities, FileSystem, Promise, RamConfig, Stamp};
+
+use super::{MADE, config};
+use crate::read::{LINKS_MAX, abilities};
+use crate::{Lfs, MkfsConfig};
+
+/// The file system on small devices.
+struct LfsSubject {
+    block_bytes: u32,
+}
+
+const NOW: Stamp = Stamp(MADE as i64 * 1_000_000_000);
+
+impl Subject for LfsSubject {
+    fn name(&self) -> String {
+        format!("lfs with blocks of {} bytes", self.block_bytes)
+    }
+
+    fn size(&self) -> u64 {
+        8 * MIB
+    }
+
+    fn limits(&self) -> RamConfig {
+        RamConfig { links_max: LINKS_MAX, ..RamConfig::sized(64 * MIB) }
+    }
+
+    fn promise(&self) -> Promise {
+        Promise::Prefix
+    }
+
+    /// Data have no sums of their own: those of logs are read in recovery alone.
+    fn has_sums(&self) -> bool {
+        false
+    }
+
+    fn can(&self) -> Abilities {
+        abilities()
+    }
+
+    fn make(&self, rt: Rt, device: Rc<dyn Device>) -> LocalFuture<Result<(), String>> {
+        let config = MkfsConfig { live_counters: true, segment_bytes: Some(128 * KIB), ..config(self.block_bytes) };
+        Box::pin(async move { crate::mkfs(&rt, device, &config).await.map(drop).map_err(|error| error.to_string()) })
+    }
+
+    fn open(&self, rt: Rt, device: Rc<dyn Device>) -> Opened {
+        Box::pin(async move {
+            let opened = Lfs::open(&rt, device, NOW).await;
+            opened.map(|fs| Rc::new(fs) as Rc<dyn FileSystem>).map_err(|error| error.to_string())
+        })
+    }
+}
+
+fn stage(block_bytes: u32) -> Stage {
+    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes });
+    Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
+}
+
+#[test]
+fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
+    for (block_bytes, scripts_max) in [(4096, 250), (1024, 60)] {
+        let (stage, reach) = (stage(block_bytes), Reach::quick(3));
+        let mut searched = Searched::default();
+        for (name, text) in CASES {
+            let script = ScriptOp::script(text).unwrap();
+            searched.add(stage.search(&script, reach).unwrap_or_else(|breach| panic!("{name}: {breach}")));
+        }
+        searched.add(stage.search_bounded(1, scripts_max, reach).unwrap_or_else(|breach| panic!("{breach}")));
+        println!("{searched:?}");
+        assert!(searched.states > 2000 && searched.used > 50, "{searched:?}");
+    }
+}
+
+#[test]
+fn a_failed_request_is_told_and_no_sync_seems_to_succeed_behind_it() {
+    let stage = stage(4096);
+    let script = ScriptOp::script(CASES[0].1).unwrap();
+    let runs = stage.strike(&script).unwrap_or_else(|breach| panic!("{breach}"));
+    assert!(runs > 20, "{runs} runs had a fault");
+}
+
+#[test]
+fn a_listing_gives_what_stays_exactly_once() {
+    stage(1024).list_under_change(5).unwrap_or_else(|breach| panic!("{breach}"));
+}
+
+#[test]
+fn what_is_closed_is_whole() {
+    stage(4096).close().unwrap_or_else(|breach| panic!("{breach}"));
+}
