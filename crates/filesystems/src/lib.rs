@@ -24,7 +24,7 @@ pub const ALL: &[FsKind] = &[
     },
     FsKind {
         name: "lfs",
-        summary: "a log-structured file system whose images are those of NILFS2, read-only",
+        summary: "a log-structured file system whose images are those of NILFS2",
         needs_device: true,
         options: &["checkpoint"],
         open: esker_fs_lfs::kind::open,

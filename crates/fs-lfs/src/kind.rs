@@ -1,13 +1,15 @@
-//! [`LfsReader`] as one kind of file systems.
+//! [`Lfs`] and [`LfsReader`] as one kind of file systems.
 
 use std::rc::Rc;
 
 use esker_block::Step;
 use esker_vfs::{FileSystem, FsKindError, FsOpened, Opening};
 
+use crate::error::LfsError;
 use crate::read::LfsReader;
+use crate::write::Lfs;
 
-/// Opens the file system of a checkpoint: the latest, unless the option `checkpoint` names another.
+/// Opens the file system for changes; with the option `checkpoint` that of a checkpoint, which takes none.
 ///
 /// # Errors
 /// No device, a value that is no number, and an image that cannot be read.
@@ -21,9 +23,12 @@ pub fn open(opening: &Opening<'_>) -> FsOpened {
             return Step::Now(Err(FsKindError::Value { word, value, wanted }));
         }
     };
-    let rt = opening.rt.clone();
+    let (rt, now) = (opening.rt.clone(), opening.now);
     Step::later(async move {
-        let opened = LfsReader::open(&rt, device, checkpoint).await;
-        opened.map(|fs| Rc::new(fs) as Rc<dyn FileSystem>).map_err(|error| FsKindError::Unusable(error.to_string()))
+        let opened: Result<Rc<dyn FileSystem>, LfsError> = match checkpoint {
+            Some(_) => LfsReader::open(&rt, device, checkpoint).await.map(|fs| Rc::new(fs) as _),
+            None => Lfs::open(&rt, device, now).await.map(|fs| Rc::new(fs) as _),
+        };
+        opened.map_err(|error| FsKindError::Unusable(error.to_string()))
     })
 }

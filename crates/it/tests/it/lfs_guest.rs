@@ -1,7 +1,8 @@
 //! A guest's kernel and Esker read and write the same images of NILFS2.
 //!
-//! The guest fills two file systems: one that `mkfs.nilfs2` made, and one that Esker made. It tells their trees when a
-//! snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and find nothing wrong.
+//! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. It tells their trees when a
+//! snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and find nothing wrong. Then
+//! Esker writes to its own again.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -10,26 +11,62 @@ use std::time::Duration;
 use esker_block::store::SparseStore;
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_fs_lfs::dump::{Show, dump};
-use esker_fs_lfs::{LfsReader, MkfsConfig, Volume, check, mkfs};
+use esker_fs_lfs::{Lfs, LfsReader, MkfsConfig, Volume, check, mkfs};
+use esker_fs_posix::script::{Outcome, Player, ScriptOp};
 use esker_guest::image::Image;
 use esker_guest::machine::{Guest, Power};
 use esker_it::guest::{LIBRARY, MEMORY_MIB};
 use esker_rt::{Rt, Sim, SimConfig};
+use esker_testkit::files::breach::actor;
 use esker_testkit::files::listing::{GuestTold, columns, rows};
-use esker_vfs::{Call, Stamp};
+use esker_vfs::{Call, FileSystem, Stamp};
 
 const SECTOR: u32 = 512;
 const SHELL: &str = include_str!("../../src/guest/nilfs2.sh");
 /// Device, name of its steps, bytes of a block and of the largest file.
 const USED: [(&str, &str, u32, u64); 3] =
     [("vda", "theirs", 1024, 3_000_000), ("vdb", "ours", 4096, 4_000_000), ("vdc", "ours-1k", 1024, 3_000_000)];
-const DEVICE_BYTES: u64 = 24 << 20;
+const DEVICE_BYTES: u64 = 40 << 20;
 
 fn device(rt: &Rt, media: &Rc<Media>) -> Rc<MemoryDevice> {
     Rc::new(MemoryDevice::over(rt, media.clone(), SECTOR, Defer::Never))
 }
 
-/// Writes an empty file system of ours to a file.
+/// Calls that the writer makes before the guest has a file system: a tree with maps of several levels, holes, links and
+/// names of all kinds, in several checkpoints.
+const BEFORE: &str = "mkdir w 0755\nopen #0 w/large rdwr,creat 0644\nwrite #0 1900000 x1\nclose #0\n\
+    open #0 w/sparse rdwr,creat 0600\nwrite #0 9000 x2 @3000000000\nwrite #0 100 x3 @70000\nsync all\n\
+    truncate #0 2999999000\nclose #0\nsymlink large w/link\nmknod w/pipe fifo 0640 0\nmknod w/disk block 0600 1797\n\
+    link w/large w/other\nmkdir w/sub 0700\nopen #1 w/sub/cut rdwr,creat 0644\nwrite #1 900000 x4\nsync all\n\
+    truncate #1 10001\nallocate #1 punch 0 8192\nclose #1\nrename w/sub w/moved replace\nchown w/pipe 1000 100\n\
+    open #0 w/gone rdwr,creat 0644\nwrite #0 500000 x5\nsync all\nunlink w/gone\nclose #0\n";
+/// Calls that it makes behind the guest.
+const AFTER: &str = "open #0 w/large rdwr 0\nwrite #0 300000 x6 @100000\ntruncate #0 1500000\nclose #0\n\
+    mkdir back 0755\nrename w/moved back/moved replace\nopen #0 back/new rdwr,creat 0644\nwrite #0 700000 x7\n\
+    sync all\nclose #0\nunlink w/other\n";
+
+/// Plays calls with the writer, and unmounts.
+async fn play(rt: &Rt, media: &Rc<Media>, script: &str) -> Vec<String> {
+    let now = Stamp(1_700_000_100_000_000_000);
+    let fs: Rc<dyn FileSystem> = Rc::new(Lfs::open(rt, device(rt, media), now).await.unwrap());
+    let mut player = actor(fs.clone());
+    for op in ScriptOp::script(script).unwrap() {
+        let outcome = player.call(&op).await;
+        assert!(!matches!(outcome, Outcome::Failed(_)), "{op}: {outcome}");
+    }
+    drop(player);
+    let shown = rows(&*fs, Call::at(now)).await.unwrap();
+    fs.close().await.unwrap();
+    shown
+}
+
+async fn is_clean(rt: &Rt, media: &Rc<Media>, name: &str) {
+    let found = check(rt, device(rt, media)).await.unwrap();
+    let findings: Vec<_> = found.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{name}:\n{}", findings.join("\n"));
+}
+
+/// Writes a file system of ours to a file.
 fn make(path: &Path, block_bytes: u32) {
     let (media, sim) = (Media::new(DEVICE_BYTES), Sim::new(SimConfig::seeded(1)));
     let (rt, made) = (sim.rt(), media.clone());
@@ -39,7 +76,11 @@ fn make(path: &Path, block_bytes: u32) {
         live_counters: block_bytes == 1024,
         ..MkfsConfig::usual(Stamp(1_700_000_000_000_000_000))
     };
-    sim.block_on(async move { mkfs(&rt, device(&rt, &made), &config).await }).unwrap();
+    sim.block_on(async move {
+        mkfs(&rt, device(&rt, &made), &config).await.unwrap();
+        play(&rt, &made, BEFORE).await;
+        is_clean(&rt, &made, "before the guest").await;
+    });
     let all = esker_base::ByteRange::new(0, DEVICE_BYTES).unwrap();
     std::fs::write(path, media.bytes(all)).unwrap();
 }
@@ -60,12 +101,11 @@ fn compare(path: &Path, name: &str, told: &GuestTold) {
     let sim = Sim::new(SimConfig::seeded(1));
     let (rt, name) = (sim.rt(), name.to_string());
     sim.block_on(async move {
-        let found = check(&rt, device(&rt, &media)).await.unwrap();
-        let findings: Vec<_> = found.findings.iter().map(ToString::to_string).collect();
-        assert!(findings.is_empty(), "{name}:\n{}", findings.join("\n"));
+        is_clean(&rt, &media, &name).await;
         let volume = Rc::new(Volume::open(&rt, device(&rt, &media)).await.unwrap());
         let all = volume.checkpoints().await.unwrap();
         let snapshot = all.iter().find(|entry| entry.is_snapshot()).map(|entry| entry.head.cno);
+        let kept = trees[1].clone();
         for (cno, tree) in [None, snapshot].into_iter().zip(trees) {
             let reader = LfsReader::of(volume.clone(), cno).await.unwrap();
             assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), tree, "{name} {cno:?}");
@@ -74,6 +114,14 @@ fn compare(path: &Path, name: &str, told: &GuestTold) {
         let in_use = segments.into_iter().filter(|row| !row[3].starts_with("---"));
         assert_eq!(listed, in_use.map(on_medium).collect::<Vec<_>>(), "{name}: lssu");
         assert_eq!(columns(&dump(&volume, Show::Checkpoints).await.unwrap(), 7), checkpoints, "{name}: lscp");
+        if name != "theirs" {
+            let written = play(&rt, &media, AFTER).await;
+            is_clean(&rt, &media, &format!("{name} behind the guest")).await;
+            let reader = LfsReader::open(&rt, device(&rt, &media), None).await.unwrap();
+            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), written, "{name} behind the guest");
+            let reader = LfsReader::open(&rt, device(&rt, &media), snapshot).await.unwrap();
+            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), kept, "{name}: the snapshot stays");
+        }
     });
 }
 

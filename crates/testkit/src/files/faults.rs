@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use esker_base::{Errno, Stream};
+use esker_block::OpKind;
 use esker_block::store::SparseStore;
 use esker_dev::Media;
 use esker_dev_sim::faulty::{Faulty, Injector};
@@ -29,16 +30,16 @@ struct Struck {
 }
 
 impl Stage {
-    /// Plays a script with each request of the device failing once. A failure is answered with an error; from then on
+    /// Plays a script with each request of the device failing once, or each of a kind. A failure is answered with an error; from then on
     /// no sync seems to succeed; reads go on; and behind a crash all that was synced is there. What was answered and
     /// not synced may be lost, whatever the promise: the fault may have struck behind the answer. Answers how many runs
     /// had a fault.
     ///
     /// # Errors
     /// The first broken rule.
-    pub fn strike(&self, script: &[ScriptOp]) -> Result<u64, Breach> {
+    pub fn strike(&self, script: &[ScriptOp], kind: Option<OpKind>) -> Result<u64, Breach> {
         let mut breach = None;
-        let runs = for_each_fault(None, |injector| {
+        let runs = for_each_fault(kind, |injector| {
             if breach.is_none() {
                 breach = self.struck(script, &injector).err();
             }

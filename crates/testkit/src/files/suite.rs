@@ -116,7 +116,7 @@ pub fn judge(subject: &Rc<dyn Subject>, scale: Scale) -> Result<Judged, Breach> 
         let mut rng = esker_base::Stream::named(scale.reach.seed, "scripts with faults");
         scripts.extend((0..scale.struck).map(|_| steps.steps(rng.below(steps.count()))));
         for script in &scripts {
-            judged.faults += stage.strike(script)?;
+            judged.faults += stage.strike(script, None)?;
         }
         if subject.has_sums() {
             judged.noticed = stage.rot(&scripts[0], scale.flips, scale.reach.seed)?;
