@@ -4,6 +4,7 @@
 //! told of it: its tree when a snapshot was made and at the end, `lssu` and `lscp`. The test `lfs_guest` of `it` makes
 //! such images anew.
 
+mod cleaning;
 mod crashes;
 mod cut;
 mod damage;

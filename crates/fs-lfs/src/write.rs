@@ -42,7 +42,7 @@ use esker_vfs::{About, Claims, Stamp};
 
 use crate::error::LfsError;
 use self::core::Core;
-use clean::Cleaning;
+use clean::{Cleaning, Pass};
 use dirs::Dir;
 use table::Inode;
 
@@ -93,6 +93,8 @@ struct Inner {
     /// Segments that are clean and that no log may take yet: `None` until a checkpoint has made them clean, then the
     /// epoch of the last reads that may look into them.
     resting: RefCell<BTreeMap<u64, Option<u64>>>,
+    /// Numbers of segments in the order in which segments were taken, as far as they are known.
+    sequences: RefCell<BTreeMap<u64, u64>>,
     head: Cell<LogHead>,
     inodes: Cell<u64>,
     inode_hint: Cell<u64>,
@@ -212,11 +214,12 @@ impl Inner {
         .map(|(asked, ())| asked)
     }
 
-    /// Cleans some segments likewise. Answers how many blocks that gives back; `None` if no segment is worth it.
-    async fn clean_now(&self) -> Result<Option<u64>, Errno> {
-        let cleaned = self.alone(async |inner| inner.clean().await).await;
+    /// Cleans some segments likewise. Answers how many blocks that gives back; `None` at the end of the pass.
+    async fn clean_now(&self, pass: &Rc<Pass>) -> Result<Option<u64>, Errno> {
+        let pass = pass.clone();
+        let cleaned = self.alone(async move |inner| inner.clean(&pass).await).await;
         let (asked, gain) = cleaned.map_err(|_| Errno::EIO)?;
-        if gain.is_some() {
+        if gain.is_some_and(|gain| gain > 0) {
             self.commit.advance(asked);
         }
         Ok(gain)
@@ -286,6 +289,12 @@ impl Inner {
         self.core.segments.get().clean.saturating_sub(reserved) * geometry.segment_blocks
     }
 
+    /// Blocks that logs can take.
+    fn writable_blocks(&self) -> u64 {
+        let (head, geometry) = (self.head.get(), &self.core.geometry);
+        self.core.segments.get().clean * geometry.segment_blocks + geometry.segment_blocks.saturating_sub(head.offset)
+    }
+
     /// Blocks that the next checkpoint may write.
     fn owed_blocks(&self) -> u64 {
         let per_frame = (self.cache.frame_len() / self.core.geometry.block_bytes) as u64;
@@ -303,11 +312,10 @@ impl Inner {
             return Ok(());
         }
         self.sync().await?;
-        for _ in 0..self.core.geometry.segments {
-            if self.has_room(blocks) {
-                return Ok(());
-            }
-            if self.clean_now().await?.is_none() {
+        loop {
+            let (pass, writable) = (Rc::new(Pass::new(self)), self.writable_blocks());
+            while !self.has_room(blocks) && self.clean_now(&pass).await?.is_some() {}
+            if self.has_room(blocks) || self.writable_blocks() <= writable {
                 break;
             }
         }

@@ -16,6 +16,7 @@ impl Checker<'_> {
         self.found.counted.blocks += walked.blocks;
         if file.ino == ino::DAT {
             for (_, place) in walked.addresses {
+                self.count_live(place);
                 if !self.dat_places.insert(place) {
                     self.damage(at, format!("block {place} of the device is in it twice"));
                 }
@@ -54,6 +55,19 @@ impl Checker<'_> {
         }
     }
 
+    fn count_live(&mut self, place: u64) {
+        *self.live.entry(self.volume.geometry().segment_of(place)).or_default() += 1;
+    }
+
+    /// Counts the segments whose counter of live blocks is wrong.
+    pub(super) fn live_counters(&mut self) {
+        let is_off = |(segment, counter): (&u64, u32)| {
+            self.live.get(segment).copied().unwrap_or(0) != u64::from(counter)
+        };
+        let counters = self.usages.iter().filter_map(|(segment, usage)| Some((segment, usage.live?.live)));
+        self.found.counted.counters_off = counters.filter(|counter| is_off(*counter)).count() as u64;
+    }
+
     fn dat_entry(&mut self, vblock: u64, entry: &DatEntry) {
         let at = format!("entry {vblock} of the DAT");
         let latest = self.volume.latest().cno;
@@ -71,6 +85,9 @@ impl Checker<'_> {
         let geometry = self.volume.geometry();
         if !geometry.has(entry.place) {
             return self.damage(at, format!("its block {} lies in no segment", entry.place));
+        }
+        if entry.is_live() {
+            self.count_live(entry.place);
         }
         if entry.is_live() && !self.reached.contains(&vblock) {
             self.damage(&at, "it is alive, and nothing of the latest checkpoint leads to it");

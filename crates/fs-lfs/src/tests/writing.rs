@@ -14,19 +14,20 @@ use esker_vfs::{Call, FileSystem, Ram, RamConfig, Stamp, tree_digest};
 use super::{MADE, config, device, made, run};
 use crate::{Lfs, LfsReader, MkfsConfig, check};
 
-fn now() -> Stamp {
+pub(super) fn now() -> Stamp {
     Stamp(MADE as i64 * 1_000_000_000)
 }
 
 /// A file system of ours on a medium.
-async fn opened(rt: &esker_rt::Rt, media: &Rc<Media>) -> Lfs {
+pub(super) async fn opened(rt: &esker_rt::Rt, media: &Rc<Media>) -> Lfs {
     Lfs::open(rt, device(rt, media), now()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What the checker says of a medium, and the tree that the reader shows.
-async fn judged(rt: &esker_rt::Rt, media: &Rc<Media>) -> Vec<String> {
+pub(super) async fn judged(rt: &esker_rt::Rt, media: &Rc<Media>) -> Vec<String> {
     let found = check(rt, device(rt, media)).await.unwrap();
     assert!(found.findings.is_empty(), "{:#?}", found.findings);
+    assert_eq!(found.counted.counters_off, 0, "counters of live blocks are what a count gives");
     let reader = LfsReader::open(rt, device(rt, media), None).await.unwrap();
     listing::rows(&reader, Call::at(now())).await.unwrap()
 }

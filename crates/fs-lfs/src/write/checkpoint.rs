@@ -11,7 +11,7 @@ use esker_base::Spans;
 use esker_fs_pages::Frozen;
 use esker_vfs::Ino;
 
-use super::clean::Cleaning;
+use super::clean::{Cleaning, Liveness};
 use super::plan::{Owner, PlannedBlock, PlannedFile};
 use super::table::Inode;
 use super::{Inner, LogHead};
@@ -100,6 +100,8 @@ impl Inner {
         let logs = making.plan_segments().await?;
         let head = making.write(&logs).await?;
         self.head.set(head);
+        let numbered = making.chain.iter().copied().zip(making.head.sequence..);
+        self.sequences.borrow_mut().extend(numbered);
         self.core.in_flight.borrow_mut().clear();
         self.core.landed.notify_all();
         self.wake_rested();
@@ -166,7 +168,7 @@ impl Making<'_> {
                 core.dat_end(before, self.cno).await?;
             }
             let bytes = Some(bytes.slice(number * block, block));
-            planned.data.push(PlannedBlock { what: Payload::Data { vblock, index }, bytes, moved: None, counts: true });
+            planned.data.push(PlannedBlock { what: Payload::Data { vblock, index }, bytes, moved: None, kept: Liveness::Live });
         }
         Ok(())
     }
@@ -234,16 +236,20 @@ impl Making<'_> {
         self.inner.core.drop_inode(inode.number).await
     }
 
+    /// The place of a metadata file in the plan.
+    fn planned_meta(&mut self, number: u64) -> usize {
+        let is_it = |file: &PlannedFile| matches!(file.owner, Owner::Meta(other) if other == number);
+        if let Some(at) = self.files.iter().position(is_it) {
+            return at;
+        }
+        let cno = if number == ino::IFILE { self.cno } else { 0 };
+        self.files.push(PlannedFile::new(number, cno, Owner::Meta(number)));
+        self.files.len() - 1
+    }
+
     /// Plans what changed of a metadata file whose addresses are virtual. It may be called again.
     async fn plan_meta(&mut self, number: u64) -> Result<(), LfsError> {
-        let at = match self.files.iter().position(|file| file.ino == number) {
-            Some(at) => at,
-            None => {
-                let cno = if number == ino::IFILE { self.cno } else { 0 };
-                self.files.push(PlannedFile::new(number, cno, Owner::Meta(number)));
-                self.files.len() - 1
-            }
-        };
+        let at = self.planned_meta(number);
         let mut planned = std::mem::replace(&mut self.files[at], PlannedFile::new(number, 0, Owner::Meta(number)));
         let (core, file) = (&self.inner.core, self.meta(number));
         for index in file.plan_dirty() {
@@ -349,13 +355,7 @@ impl Making<'_> {
 
     /// Plans what changed of the DAT. Answers whether anything did since the last time.
     async fn plan_dat(&mut self) -> Result<bool, LfsError> {
-        let at = match self.files.iter().position(|file| file.ino == ino::DAT) {
-            Some(at) => at,
-            None => {
-                self.files.push(PlannedFile::new(ino::DAT, 0, Owner::Meta(ino::DAT)));
-                self.files.len() - 1
-            }
-        };
+        let at = self.planned_meta(ino::DAT);
         let core = &self.inner.core;
         let dirty = core.dat.plan_dirty();
         let is_changed = !dirty.is_empty();
@@ -367,7 +367,7 @@ impl Making<'_> {
             }
             let what = Payload::DatData { index };
             let moved = Some(super::tree::MovedNode { address: provisional, level: 0, key: index, before: None });
-            self.files[at].data.push(PlannedBlock { what, bytes: None, moved, counts: true });
+            self.files[at].data.push(PlannedBlock { what, bytes: None, moved, kept: Liveness::Live });
         }
         let moved = core.dat.map.borrow().moved();
         for before in moved.iter().filter_map(|node| node.before) {
@@ -379,7 +379,7 @@ impl Making<'_> {
             .into_iter()
             .map(|node| {
                 let what = Payload::DatNode { index: node.key, level: node.level };
-                PlannedBlock { what, bytes: None, moved: Some(node), counts: true }
+                PlannedBlock { what, bytes: None, moved: Some(node), kept: Liveness::Live }
             })
             .collect();
         let grown = core.dat.map.borrow_mut().take_grown();

@@ -2,18 +2,23 @@
 //!
 //! Liveness is what the DAT says and nothing else: counters of live blocks only choose the order of victims.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use esker_cleaning::{Selection, Situation, Summary, policy};
 
 use super::Inner;
 use crate::error::LfsError;
-use crate::format::{DatEntry, LogBlock, Payload, SegmentUsage};
+use crate::format::usage::UsageHead;
+use crate::format::{DatEntry, LiveCounters, LogBlock, Payload, SegmentUsage};
 
 /// Segments that one step cleans.
 const VICTIMS_MAX: usize = 4;
 /// Blocks that a copy costs a checkpoint at most: its own, and that of its entry in the DAT.
 const COPY_BLOCKS_MAX: u64 = 2;
+/// Share of a segment that cleaning must give back: less is not worth the checkpoint that it takes.
+const GAIN_SHARE: u64 = 16;
 /// The policy where the SUFILE counts live blocks.
 const POLICY: &str = "adaptive";
 /// The policy where it does not.
@@ -21,7 +26,7 @@ const POLICY_UNCOUNTED: &str = "timestamp";
 
 /// What keeps a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Liveness {
+pub(super) enum Liveness {
     /// The newest state has it.
     Live,
     /// A snapshot has it.
@@ -34,7 +39,7 @@ pub enum Liveness {
 
 /// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without versions.
 /// `snapshots` are in ascending order; checkpoints from `protected` on stay.
-pub fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
+pub(super) fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
     match () {
         () if entry.is_live() => Liveness::Live,
         () if cno == 0 => Liveness::Dead,
@@ -50,8 +55,23 @@ pub fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MovedBlock {
     pub block: LogBlock,
-    /// Whether the newest state or a snapshot has it, so that it counts as live.
-    pub counts: bool,
+    /// What keeps it.
+    pub kept: Liveness,
+}
+
+/// One look at all segments.
+pub(super) struct Pass {
+    /// Segments that were taken later are none of this pass: it does not clean what it wrote.
+    before: u64,
+    /// Segments that it has looked at.
+    looked: RefCell<BTreeSet<u64>>,
+}
+
+impl Pass {
+    /// Over the segments that are in use now.
+    pub(super) fn new(inner: &Inner) -> Pass {
+        Pass { before: inner.head.get().sequence, looked: RefCell::default() }
+    }
 }
 
 /// What cleaning some segments takes.
@@ -85,24 +105,31 @@ impl Cleaning {
 }
 
 impl Inner {
-    /// Cleans some segments. Answers how many blocks that gives back; `None` if there is no victim.
-    pub(super) async fn clean(&self) -> Result<Option<u64>, LfsError> {
-        let mut victims = self.victims().await?;
-        if victims.is_empty() && self.superblocks.protected() < self.head.get().sequence {
+    /// Cleans some segments. Answers how many blocks that gives back; `None` at the end of the pass.
+    pub(super) async fn clean(&self, pass: &Pass) -> Result<Option<u64>, LfsError> {
+        let mut victims = self.victims(pass).await?;
+        if victims.is_empty() && self.superblocks.protected() < pass.before {
             // Recovery needs the rest. Superblocks that name the last checkpoint let them go.
             self.both_superblocks(0).await?;
-            victims = self.victims().await?;
+            victims = self.victims(pass).await?;
         }
+        if victims.is_empty() {
+            return Ok(None);
+        }
+        pass.looked.borrow_mut().extend(&victims);
         let (snapshots, protected) = (self.snapshots().await?, self.head.get().cno);
         let mut cleaning = Cleaning::default();
         for segment in victims {
             let Some(more) = self.describe(segment, &snapshots, protected).await? else { continue };
-            if self.has_room_for_copies(cleaning.copies() + more.copies()) {
+            let gain = self.blocks_of(segment).saturating_sub(more.copies());
+            if gain * GAIN_SHARE < self.core.geometry.segment_blocks {
+                self.defer(segment, &more).await?;
+            } else if self.has_room_for_copies(cleaning.copies() + more.copies()) {
                 cleaning.add(more);
             }
         }
         if cleaning.victims.is_empty() {
-            return Ok(None);
+            return Ok(Some(0));
         }
         let blocks: u64 = cleaning.victims.iter().map(|segment| self.blocks_of(*segment)).sum();
         let gain = blocks.saturating_sub(cleaning.copies());
@@ -122,27 +149,34 @@ impl Inner {
     }
 
     /// Segments worth cleaning, the best first.
-    async fn victims(&self) -> Result<Vec<u64>, LfsError> {
+    async fn victims(&self, pass: &Pass) -> Result<Vec<u64>, LfsError> {
         let (core, head) = (&self.core, self.head.get());
         let name = if core.has_counters() { POLICY } else { POLICY_UNCOUNTED };
         let policy = policy::named(name).expect("a policy of the table");
-        let situation = Situation { now: self.seconds(), slack: 1.0 };
-        let mut selection = Selection::new(policy, situation, VICTIMS_MAX * 2);
+        // What was written in this second has an age too.
+        let situation = Situation { now: self.seconds() + 1, slack: 1.0 };
+        let mut selection = Selection::new(policy, situation, VICTIMS_MAX);
+        let before = pass.before.min(self.superblocks.protected());
         for segment in 0..core.geometry.segments {
             let usage = core.usage(segment).await?;
             let is_in_use = segment == head.segment || segment == head.next;
-            if usage.is_dirty() && !usage.has_error() && !is_in_use {
+            let is_out = is_in_use || usage.has_error() || pass.looked.borrow().contains(&segment);
+            if usage.is_dirty() && !is_out && self.sequence(segment).await? < before {
                 selection.offer(segment as u32, &self.summary(segment, &usage));
             }
         }
-        let mut victims = Vec::new();
-        for segment in selection.finish() {
-            let segment = u64::from(segment);
-            if victims.len() < VICTIMS_MAX && self.may_clean(segment).await? {
-                victims.push(segment);
-            }
-        }
-        Ok(victims)
+        Ok(selection.finish().into_iter().map(u64::from).collect())
+    }
+
+    /// Leaves a segment as it is that gives too little back (late abort, section 3.18). It counts as young from now on,
+    /// and its counter as right.
+    async fn defer(&self, segment: u64, found: &Cleaning) -> Result<(), LfsError> {
+        let (usage, now) = (self.core.usage(segment).await?, self.seconds());
+        let live = found.moves.iter().filter(|moved| moved.kept != Liveness::Period).count() + found.dat.len();
+        let snapshot = found.moves.iter().filter(|moved| moved.kept == Liveness::Snapshot).count() as u32;
+        let live = usage.live.map(|_| LiveCounters { live: live as u32, snapshot, changed: now });
+        self.core.live_changes.borrow_mut().remove(&segment);
+        self.core.set_usage(segment, SegmentUsage { head: UsageHead { changed: now, ..usage.head }, live }).await
     }
 
     fn summary(&self, segment: u64, usage: &SegmentUsage) -> Summary {
@@ -158,15 +192,19 @@ impl Inner {
         }
     }
 
-    /// Whether recovery can do without a segment.
-    async fn may_clean(&self, segment: u64) -> Result<bool, LfsError> {
-        let core = &self.core;
-        if core.usage(segment).await?.head.blocks == 0 {
-            return Ok(true);
+    /// The number of a segment in the order in which segments were taken; 0 if it has no log.
+    async fn sequence(&self, segment: u64) -> Result<u64, LfsError> {
+        if let Some(sequence) = self.sequences.borrow().get(&segment) {
+            return Ok(*sequence);
         }
-        let place = core.geometry.segment(segment).start;
-        let log = core.medium.read_log_header(&core.geometry, place).await?;
-        Ok(log.is_some_and(|header| header.sequence < self.superblocks.protected()))
+        let place = self.core.geometry.segment(segment).start;
+        let log = match self.core.usage(segment).await?.head.blocks {
+            0 => None,
+            _ => self.core.medium.read_log_header(&self.core.geometry, place).await?,
+        };
+        let sequence = log.map_or(0, |header| header.sequence);
+        self.sequences.borrow_mut().insert(segment, sequence);
+        Ok(sequence)
     }
 
     /// What a segment holds. `None`: its logs are damaged, and it is left alone.
@@ -218,7 +256,7 @@ impl Inner {
                         }
                     }
                     Liveness::Live | Liveness::Snapshot | Liveness::Period => {
-                        cleaning.moves.push(MovedBlock { block, counts: kept != Liveness::Period });
+                        cleaning.moves.push(MovedBlock { block, kept });
                     }
                 }
             }

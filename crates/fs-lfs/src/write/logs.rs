@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::LogHead;
 use super::checkpoint::Making;
+use super::clean::Liveness;
 use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
 use crate::error::LfsError;
 use crate::format::checkpoint::CheckpointHead;
@@ -14,6 +15,7 @@ use crate::format::{LiveCounters, LogFile, LogHeader, Payload, SegmentUsage, Suf
 impl Making<'_> {
     /// Gives each block its place and writes the logs. Answers where the next checkpoint begins.
     pub(super) async fn write(&mut self, logs: &[PlannedLog]) -> Result<LogHead, LfsError> {
+        self.look_again().await?;
         logs.iter().for_each(|log| self.assign(log));
         self.tell_segments(logs).await?;
         self.tell_checkpoint(logs);
@@ -72,7 +74,7 @@ impl Making<'_> {
         let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
         for log in logs {
             *blocks.entry(self.chain[log.link]).or_default() += log.blocks();
-            let live = self.blocks_of(log).filter(|(_, block)| block.counts).count();
+            let live = self.blocks_of(log).filter(|(_, block)| matches!(block.kept, Liveness::Live | Liveness::Snapshot)).count();
             core.note_live(self.place_of(log), live as i64);
         }
         let now = self.inner.seconds();

@@ -3,7 +3,7 @@
 use esker_block::Buf;
 
 use super::checkpoint::Making;
-use super::clean::{Cleaning, MovedBlock};
+use super::clean::{Cleaning, Liveness, MovedBlock};
 use super::core::Core;
 use super::plan::{Owner, PlannedBlock, PlannedFile};
 use crate::error::{LfsError, damaged};
@@ -38,6 +38,21 @@ impl Making<'_> {
         Ok(())
     }
 
+    /// Looks again at blocks that lived when the cleaner saw them: a change since may have ended them, and then they do
+    /// not count.
+    pub(super) async fn look_again(&mut self) -> Result<(), LfsError> {
+        let core = &self.inner.core;
+        for file in self.files.iter_mut().filter(|file| matches!(file.owner, Owner::Moved)) {
+            for block in file.data.iter_mut().chain(&mut file.nodes).filter(|block| block.kept == Liveness::Live) {
+                let (Payload::Data { vblock, .. } | Payload::Node { vblock }) = block.what else { continue };
+                if !core.dat_entry(vblock).await?.is_live() {
+                    block.kept = Liveness::Period;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Plans blocks that follow each other on the medium.
     async fn plan_run(&mut self, run: &[MovedBlock]) -> Result<(), LfsError> {
         let (core, block) = (&self.inner.core, self.inner.core.geometry.block_bytes);
@@ -47,7 +62,7 @@ impl Making<'_> {
             let (Payload::Data { vblock, .. } | Payload::Node { vblock }) = what else { continue };
             core.dat_touch(vblock).await?;
             let bytes = Some(Buf::from_bytes(core.medium.pool(), bytes));
-            let planned = PlannedBlock { what, bytes, moved: None, counts: moved.counts };
+            let planned = PlannedBlock { what, bytes, moved: None, kept: moved.kept };
             let is_last = |file: &PlannedFile| (file.ino, file.cno) == (ino, cno);
             if !self.files.last().is_some_and(is_last) {
                 self.files.push(PlannedFile::new(ino, cno, Owner::Moved));

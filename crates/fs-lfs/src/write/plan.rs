@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use esker_block::Buf;
 
+use super::clean::Liveness;
 use super::table::Inode;
 use super::tree::MovedNode;
 use crate::format::Payload;
@@ -27,8 +28,8 @@ pub(super) struct PlannedBlock {
     pub bytes: Option<Buf>,
     /// A node of the DAT, which gets its address with its place.
     pub moved: Option<MovedNode>,
-    /// Whether it counts as live.
-    pub counts: bool,
+    /// What keeps it: only what lives, or a snapshot has, counts as live.
+    pub kept: Liveness,
 }
 
 /// A file of which the checkpoint writes blocks.
@@ -63,7 +64,7 @@ impl PlannedFile {
 impl PlannedBlock {
     /// A block whose bytes are known when it is written.
     pub(super) fn late(what: Payload) -> PlannedBlock {
-        PlannedBlock { what, bytes: None, moved: None, counts: true }
+        PlannedBlock { what, bytes: None, moved: None, kept: Liveness::Live }
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
         deleting: RefCell::default(),
         creating: RefCell::default(),
         resting: RefCell::default(),
+        sequences: RefCell::default(),
         me: OnceCell::new(),
         inodes: Cell::new(checkpoint.head.inodes),
         inode_hint: Cell::new(ino::FIRST),
