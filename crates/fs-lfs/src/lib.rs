@@ -1,14 +1,15 @@
-//! A log-structured file system whose images are those of NILFS2, revision 2: read, checked, shown and made here.
+//! A log-structured file system whose images are those of NILFS2, revision 2: made, written, read, checked and shown.
 //!
 //! Invariant: never derives liveness from a counter. What lives is told by the intervals of the DAT alone.
 //!
 //! The kernel's own driver reads and writes such images, so it judges every byte. The format lies in [`format`], and
-//! `docs/reference/formats/nilfs2.md` describes it. This part reads: it writes nothing but an empty file system
-//! ([`mkfs`](mod@mkfs)).
+//! `docs/reference/formats/nilfs2.md` describes it. [`write`](mod@write) takes changes, [`mkfs`](mod@mkfs) makes an empty
+//! file system, and all else only reads.
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint).
 //! Then [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`]
-//! (its entry in the list of kinds). Last [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
+//! (its entry in the list of kinds). Last [`write`](mod@write), [`check`], [`dump`], [`mkfs`](mod@mkfs),
+//! [`sums`] (for tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

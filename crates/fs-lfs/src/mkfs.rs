@@ -14,8 +14,8 @@ use crate::format::summary::{self, write_summary};
 use crate::format::superblock::{COMPAT_LIVE_COUNTERS, FIRST_OFFSET, second_offset, state};
 use crate::format::usage::{self, UsageHead};
 use crate::format::{
-    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, EntryTable, InodeRecord, LfsSuperblock,
-    LiveCounters, LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SuperRoot, ino,
+    Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, EntryTable, InodeRecord, LfsSuperblock, LiveCounters,
+    LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SuperRoot, ino,
 };
 use crate::medium::ImageDevice;
 

@@ -40,8 +40,8 @@ use esker_rt::Rt;
 use esker_rt::sync::Notify;
 use esker_vfs::{About, Claims, Stamp};
 
-use crate::error::LfsError;
 use self::core::Core;
+use crate::error::LfsError;
 use clean::{Cleaning, Pass};
 use dirs::Dir;
 use table::Inode;
@@ -225,7 +225,7 @@ impl Inner {
         Ok(gain)
     }
 
-    /// Does work on the log, one after the other, in a task of its own. Answers the number of the last change before it.
+    /// Does work on the log in a task of its own, one after the other. Answers the number of the last change before it.
     async fn alone<T: 'static>(
         &self,
         work: impl AsyncFnOnce(&Inner) -> Result<T, LfsError> + 'static,
@@ -250,14 +250,12 @@ impl Inner {
             Err(error) => error,
         };
         let what = "a checkpoint was not made";
-        match &error {
-            LfsError::Device(below) => self.latch.set_after(&self.core.rt, what, below, ADVICE),
-            other => self.latch.set(&self.core.rt, format_args!("{what}: {other}"), ADVICE),
+        if let LfsError::Device(below) = error {
+            self.latch.set_after(&self.core.rt, what, &below, ADVICE);
+            return Err(below);
         }
-        Err(match error {
-            LfsError::Device(below) => below,
-            other => BioError::Io(other.to_string().into()),
-        })
+        self.latch.set(&self.core.rt, format_args!("{what}: {error}"), ADVICE);
+        Err(BioError::Io(error.to_string().into()))
     }
 
     /// Whether a log may take a segment that is clean.

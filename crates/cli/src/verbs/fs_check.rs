@@ -13,7 +13,7 @@ pub const VERB: Verb = Verb::of::<CheckArgs>(About {
               structure, its number and what to do. Nothing is written. A kind that lies in memory \
               keeps nothing there: it is refused, and the message says so. The exit status is 1 if anything is wrong.",
     examples: &[
-        Example { line: "esker fs check lfs --on 'disk = file path=lfs.img @ nbd'", does: "checks an image in a file" },
+        Example { line: "esker fs check lfs --on 'disk = file path=lfs.img @'", does: "checks an image in a file" },
         Example { line: "esker fs check ram", does: "refuses: nothing of ram lies on a device" },
     ],
 });

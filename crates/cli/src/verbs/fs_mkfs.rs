@@ -14,7 +14,7 @@ pub const VERB: Verb = Verb::of::<MkfsArgs>(About {
               memory has nothing to make: it is refused, and the message says so.",
     examples: &[
         Example {
-            line: "esker fs mkfs lfs --on 'disk = file path=lfs.img size=1GiB @ nbd'",
+            line: "esker fs mkfs lfs --on 'disk = file path=lfs.img size=1GiB @'",
             does: "makes an image in a file, which Linux mounts as nilfs2",
         },
         Example { line: "esker fs mkfs ram", does: "refuses: nothing of ram lies on a device" },

@@ -61,9 +61,8 @@ impl Checker<'_> {
 
     /// Counts the segments whose counter of live blocks is wrong.
     pub(super) fn live_counters(&mut self) {
-        let is_off = |(segment, counter): (&u64, u32)| {
-            self.live.get(segment).copied().unwrap_or(0) != u64::from(counter)
-        };
+        let is_off =
+            |(segment, counter): (&u64, u32)| self.live.get(segment).copied().unwrap_or(0) != u64::from(counter);
         let counters = self.usages.iter().filter_map(|(segment, usage)| Some((segment, usage.live?.live)));
         self.found.counted.counters_off = counters.filter(|counter| is_off(*counter)).count() as u64;
     }

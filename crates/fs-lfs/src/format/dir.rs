@@ -223,7 +223,7 @@ mod tests {
         for round in 0..20_000_u64 {
             let name = format!("{:0width$}", rng.below(60), width = 2 + rng.below(50) as usize);
             let name = Name::new(name.as_bytes()).unwrap();
-            if let Some(at) = model.remove(&name.bytes().to_vec()) {
+            if let Some(at) = model.remove(name.bytes()) {
                 remove_record(&mut block, at).unwrap();
             } else {
                 let room = room_in(&block).unwrap();

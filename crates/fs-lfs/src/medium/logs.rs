@@ -88,11 +88,7 @@ impl ImageDevice {
     ///
     /// # Errors
     /// The device's.
-    pub async fn read_log_header(
-        &self,
-        geometry: &Geometry,
-        place: u64,
-    ) -> Result<Option<LogHeader>, LfsError> {
+    pub async fn read_log_header(&self, geometry: &Geometry, place: u64) -> Result<Option<LogHeader>, LfsError> {
         let head = self.read(place * geometry.block_bytes as u64, geometry.block_bytes).await?;
         Ok(sound_header(&head, geometry, place).ok())
     }

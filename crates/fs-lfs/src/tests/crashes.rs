@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use esker_base::units::{KIB, MIB};
-use esker_block::{Device, OpKind};
 use esker_block::step::LocalFuture;
+use esker_block::{Device, OpKind};
 use esker_fs_posix::script::{Bounded, ScriptOp};
 use esker_rt::Rt;
 use esker_testkit::files::subject::Opened;

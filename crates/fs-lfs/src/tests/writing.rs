@@ -58,10 +58,14 @@ fn a_small_tree_is_read_back() {
 
 /// Random calls on the file system and on the oracle, with checkpoints, restarts and checks in between.
 fn conforms(seed: u64, calls: usize, block_bytes: u32) {
-    let media = made(24 * MIB, MkfsConfig { live_counters: seed % 2 == 0, segment_bytes: Some(512 * KIB), ..config(block_bytes) });
+    let media = made(
+        24 * MIB,
+        MkfsConfig { live_counters: seed.is_multiple_of(2), segment_bytes: Some(512 * KIB), ..config(block_bytes) },
+    );
     let media = media.unwrap();
     run(move |rt| async move {
-        let ram = Ram::new(RamConfig { links_max: crate::read::LINKS_MAX, ..RamConfig::sized(64 << 20) }, Default::default());
+        let ram =
+            Ram::new(RamConfig { links_max: crate::read::LINKS_MAX, ..RamConfig::sized(64 << 20) }, Default::default());
         let (mut script, mut rng) = (Random::new(seed), Stream::named(seed, "restarts"));
         let mut rest = calls;
         while rest > 0 {
@@ -74,7 +78,10 @@ fn conforms(seed: u64, calls: usize, block_bytes: u32) {
                 let (found, wanted) = (ours.call(&op).await.to_string(), theirs.call(&op).await.to_string());
                 // Directories have other sizes.
                 let is_size = matches!(op, ScriptOp::Seek(_, Whence::End, _));
-                assert!(is_size || told(&found) == told(&wanted), "seed {seed}, {rest} calls before the end: {op} answers {found}, and should {wanted}");
+                assert!(
+                    is_size || told(&found) == told(&wanted),
+                    "seed {seed}, {rest} calls before the end: {op} answers {found}, and should {wanted}"
+                );
             }
             drop((ours, theirs));
             let call = Call::at(now());

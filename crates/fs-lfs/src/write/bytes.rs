@@ -93,7 +93,8 @@ impl Inner {
             let (place, at) = (core.place(false, address).await?, number * core.geometry.block_bytes);
             match runs.last_mut() {
                 Some(run)
-                    if run.place + run.blocks as u64 == place && run.at + run.blocks * core.geometry.block_bytes == at =>
+                    if run.place + run.blocks as u64 == place
+                        && run.at + run.blocks * core.geometry.block_bytes == at =>
                 {
                     run.blocks += 1;
                 }
@@ -108,7 +109,9 @@ impl Inner {
         match inode.kind() {
             FileType::File => Ok(inode),
             FileType::Directory => Err(Errno::EISDIR),
-            _ => Err(other),
+            FileType::Symlink | FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket => {
+                Err(other)
+            }
         }
     }
 

@@ -168,7 +168,12 @@ impl Making<'_> {
                 core.dat_end(before, self.cno).await?;
             }
             let bytes = Some(bytes.slice(number * block, block));
-            planned.data.push(PlannedBlock { what: Payload::Data { vblock, index }, bytes, moved: None, kept: Liveness::Live });
+            planned.data.push(PlannedBlock {
+                what: Payload::Data { vblock, index },
+                bytes,
+                moved: None,
+                kept: Liveness::Live,
+            });
         }
         Ok(())
     }
@@ -292,7 +297,8 @@ impl Making<'_> {
         let entry = CheckpointEntry { head, ifile: core.ifile.record() };
         file.edit(index, |block| {
             let before = CheckpointHead::read(&block[offset..]).map_or(0, |head| head.in_block);
-            CheckpointEntry { head: CheckpointHead { in_block: before, ..entry.head }, ..entry }.write(&mut block[offset..]);
+            CheckpointEntry { head: CheckpointHead { in_block: before, ..entry.head }, ..entry }
+                .write(&mut block[offset..]);
             // The first entry of each block but the first counts the valid ones.
             if index > 0
                 && let Ok(first) = CheckpointHead::read(block)

@@ -37,13 +37,16 @@ pub(super) enum Liveness {
     Dead,
 }
 
-/// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without versions.
-/// `snapshots` are in ascending order; checkpoints from `protected` on stay.
+/// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without
+/// versions. `snapshots` are in ascending order; checkpoints from `protected` on stay.
 pub(super) fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
     match () {
         () if entry.is_live() => Liveness::Live,
         () if cno == 0 => Liveness::Dead,
-        () if snapshots.get(snapshots.partition_point(|number| *number < entry.start)).is_some_and(|s| *s < entry.end) => {
+        () if snapshots
+            .get(snapshots.partition_point(|number| *number < entry.start))
+            .is_some_and(|s| *s < entry.end) =>
+        {
             Liveness::Snapshot
         }
         () if entry.end > protected => Liveness::Period,
@@ -207,22 +210,16 @@ impl Inner {
         Ok(sequence)
     }
 
-    /// What a segment holds. `None`: its logs are damaged, and it is left alone.
-    async fn describe(
-        &self,
-        segment: u64,
-        snapshots: &[u64],
-        protected: u64,
-    ) -> Result<Option<Cleaning>, LfsError> {
+    /// What a segment holds. `None`: its logs cannot be read, and it is left alone.
+    async fn describe(&self, segment: u64, snapshots: &[u64], protected: u64) -> Result<Option<Cleaning>, LfsError> {
         let (core, superblock) = (&self.core, self.core.superblock.get());
         let (usage, mut place) = (core.usage(segment).await?, core.geometry.segment(segment).start);
         let end = place + u64::from(usage.head.blocks);
         let mut blocks = Vec::new();
         while place < end {
-            let log = core.medium.read_log(&superblock, &core.geometry, place).await?;
-            let Ok((log, found)) = log.and_then(|log| log.blocks(&core.geometry).map(|blocks| (log, blocks))) else {
-                return Ok(None);
-            };
+            // What cannot be read stays where it is.
+            let Ok(Ok(log)) = core.medium.read_log(&superblock, &core.geometry, place).await else { return Ok(None) };
+            let Ok(found) = log.blocks(&core.geometry) else { return Ok(None) };
             blocks.extend(found);
             place = log.end();
         }
@@ -288,4 +285,3 @@ impl Inner {
         Ok(numbers)
     }
 }
-

@@ -174,7 +174,8 @@ impl<'i> DirEdits<'i> {
     ) -> Result<(), Errno> {
         let dir = self.enter(inode).await?;
         // A removal in the same change may have made room.
-        let edited: Vec<usize> = self.blocks.range((inode.number, 0)..=(inode.number, usize::MAX)).map(|b| b.0.1).collect();
+        let edited: Vec<usize> =
+            self.blocks.range((inode.number, 0)..=(inode.number, usize::MAX)).map(|b| b.0.1).collect();
         let first = dir.borrow().block_for(name);
         for number in edited.into_iter().chain([first]) {
             let block = self.block(inode, number).await?;

@@ -40,8 +40,8 @@ impl Making<'_> {
 
     fn assign(&self, log: &PlannedLog) {
         let core = &self.inner.core;
-        let mut place = self.place_of(log) + log.summary_blocks;
-        for (file, block) in self.blocks_of(log) {
+        let first = self.place_of(log) + log.summary_blocks;
+        for (place, (file, block)) in (first..).zip(self.blocks_of(log)) {
             match (block.what, block.moved) {
                 (Payload::Data { vblock, .. } | Payload::Node { vblock }, _) => {
                     core.dat_assign(vblock, place, self.cno);
@@ -57,7 +57,6 @@ impl Making<'_> {
                     unreachable!("blocks of the DAT have provisional addresses")
                 }
             }
-            place += 1;
         }
     }
 
@@ -74,7 +73,10 @@ impl Making<'_> {
         let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
         for log in logs {
             *blocks.entry(self.chain[log.link]).or_default() += log.blocks();
-            let live = self.blocks_of(log).filter(|(_, block)| matches!(block.kept, Liveness::Live | Liveness::Snapshot)).count();
+            let live = self
+                .blocks_of(log)
+                .filter(|(_, block)| matches!(block.kept, Liveness::Live | Liveness::Snapshot))
+                .count();
             core.note_live(self.place_of(log), live as i64);
         }
         let now = self.inner.seconds();
@@ -239,4 +241,3 @@ impl Making<'_> {
         }
     }
 }
-

@@ -70,7 +70,7 @@ impl Making<'_> {
             let file = self.files.last_mut().expect("it was put there");
             match what {
                 Payload::Data { .. } => file.data.push(planned),
-                _ => file.nodes.push(planned),
+                Payload::Node { .. } | Payload::DatData { .. } | Payload::DatNode { .. } => file.nodes.push(planned),
             }
         }
         Ok(())
@@ -99,8 +99,9 @@ impl Core {
     pub(super) async fn cpfile_header(&self) -> Result<CpfileHeader, LfsError> {
         match self.meta_block(&self.cpfile, 0).await? {
             None => damaged("the CPFILE", 0, 0, "its first block is a hole"),
-            Some(block) => CpfileHeader::read(&block)
-                .or_else(|short| damaged("the header of the CPFILE", 0, 0, short.to_string())),
+            Some(block) => {
+                CpfileHeader::read(&block).or_else(|short| damaged("the header of the CPFILE", 0, 0, short.to_string()))
+            }
         }
     }
 

@@ -177,7 +177,8 @@ impl Inner {
 
     /// A number that no inode has.
     async fn free_number(&self) -> Result<FreeNumber<'_>, Errno> {
-        let (core, deleted) = (&self.core, self.deleted.borrow().iter().map(|inode| inode.number).collect::<BTreeSet<_>>());
+        let (core, deleted) =
+            (&self.core, self.deleted.borrow().iter().map(|inode| inode.number).collect::<BTreeSet<_>>());
         let may = |number: u64| {
             !deleted.contains(&number)
                 && !self.deleting.borrow().contains(&number)
@@ -282,11 +283,7 @@ impl Inner {
     }
 
     /// Claims directories and the inodes to which names in them lead.
-    async fn claim_named(
-        &self,
-        call: Call,
-        dirs: &[Place<'_>],
-    ) -> Result<(Ticket, Vec<Option<Rc<Inode>>>), Errno> {
+    async fn claim_named(&self, call: Call, dirs: &[Place<'_>]) -> Result<(Ticket, Vec<Option<Rc<Inode>>>), Errno> {
         loop {
             let found = self.find_all(call, dirs, true).await?;
             let victims = found.iter().flatten().map(|number| (Ino(*number), Mode::Exclusive));

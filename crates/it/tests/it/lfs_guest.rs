@@ -1,8 +1,8 @@
 //! A guest's kernel and Esker read and write the same images of NILFS2.
 //!
-//! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. It tells their trees when a
-//! snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and find nothing wrong. Then
-//! Esker writes to its own again.
+//! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. It tells
+//! their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and
+//! find nothing wrong. Then Esker writes to its own again.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -30,10 +30,10 @@ struct Struck {
 }
 
 impl Stage {
-    /// Plays a script with each request of the device failing once, or each of a kind. A failure is answered with an error; from then on
-    /// no sync seems to succeed; reads go on; and behind a crash all that was synced is there. What was answered and
-    /// not synced may be lost, whatever the promise: the fault may have struck behind the answer. Answers how many runs
-    /// had a fault.
+    /// Plays a script with each request of the device failing once, or each of a kind. A failure is answered with an
+    /// error; from then on no sync seems to succeed; reads go on; and behind a crash all that was synced is there. What
+    /// was answered and not synced may be lost, whatever the promise: the fault may have struck behind the answer.
+    /// Answers how many runs had a fault.
     ///
     /// # Errors
     /// The first broken rule.

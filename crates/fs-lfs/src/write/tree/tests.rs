@@ -28,7 +28,8 @@ impl Written {
             let address = self.address();
             map.settle(node, address);
         }
-        let addresses: Vec<u64> = map.nodes.iter().filter(|(_, n)| n.state == NodeState::Settled).map(|n| *n.0).collect();
+        let addresses: Vec<u64> =
+            map.nodes.iter().filter(|(_, n)| n.state == NodeState::Settled).map(|n| *n.0).collect();
         for address in addresses {
             let mut block = vec![0; BLOCK];
             map.write_node(address, &mut block);
