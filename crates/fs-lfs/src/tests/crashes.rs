@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use esker_base::Stream;
 use esker_base::units::{KIB, MIB};
 use esker_block::step::LocalFuture;
 use esker_block::{Device, OpKind};
-use esker_fs_posix::script::{Bounded, ScriptOp};
+use esker_fs_posix::script::{Bounded, Durable, Held, ScriptOp};
 use esker_rt::Rt;
 use esker_testkit::files::subject::Opened;
 use esker_testkit::files::suite::CASES;
@@ -19,6 +20,8 @@ use crate::{Lfs, MkfsConfig};
 /// The file system on small devices.
 struct LfsSubject {
     block_bytes: u32,
+    size: u64,
+    segment_bytes: u64,
 }
 
 const NOW: Stamp = Stamp(MADE as i64 * 1_000_000_000);
@@ -29,7 +32,7 @@ impl Subject for LfsSubject {
     }
 
     fn size(&self) -> u64 {
-        8 * MIB
+        self.size
     }
 
     fn limits(&self) -> RamConfig {
@@ -50,7 +53,8 @@ impl Subject for LfsSubject {
     }
 
     fn make(&self, rt: Rt, device: Rc<dyn Device>) -> LocalFuture<Result<(), String>> {
-        let config = MkfsConfig { live_counters: true, segment_bytes: Some(128 * KIB), ..config(self.block_bytes) };
+        let config =
+            MkfsConfig { live_counters: true, segment_bytes: Some(self.segment_bytes), ..config(self.block_bytes) };
         Box::pin(async move { crate::mkfs(&rt, device, &config).await.map(drop).map_err(|error| error.to_string()) })
     }
 
@@ -63,7 +67,7 @@ impl Subject for LfsSubject {
 }
 
 fn stage(block_bytes: u32) -> Stage {
-    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes });
+    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB });
     Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
 }
 
@@ -80,6 +84,25 @@ fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
         println!("{searched:?}");
         assert!(searched.states > 2000 && searched.used > 50, "{searched:?}");
     }
+}
+
+#[test]
+fn a_crash_while_segments_are_cleaned_loses_nothing() {
+    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes: 1024, size: 3 * MIB, segment_bytes: 32 * KIB });
+    let mut before = ScriptOp::script("open #0 full rdwr,creat 0644\n").unwrap();
+    before.extend((0..24).map(|part| ScriptOp::Write(Held(0), 65_536, part, None)));
+    before.extend(ScriptOp::script("close #0\nsync all\n").unwrap());
+    let stage = Stage::new(subject, &before).unwrap_or_else(|breach| panic!("{breach}"));
+    let mut script = ScriptOp::script("open #0 full rdwr 0\n").unwrap();
+    let mut rng = Stream::named(1, "overwrites");
+    for round in 0..24 {
+        script.push(ScriptOp::Write(Held(0), 40_000, 100 + round, Some(rng.below(1_500_000) as i64)));
+        script.push(ScriptOp::Sync(Durable::All));
+    }
+    let reach = Reach { states_max: 3, used_every: 24, seed: 4 };
+    let searched = stage.search(&script, reach).unwrap_or_else(|breach| panic!("{breach}"));
+    println!("{searched:?}");
+    assert!(searched.states > 500, "{searched:?}");
 }
 
 #[test]

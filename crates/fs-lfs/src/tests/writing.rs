@@ -56,6 +56,27 @@ fn a_small_tree_is_read_back() {
     }
 }
 
+#[test]
+fn an_inode_without_a_name_is_deleted_behind_a_crash() {
+    let media = made(16 * MIB, config(4096)).unwrap();
+    run(move |rt| async move {
+        let fs: Rc<dyn FileSystem> = Rc::new(opened(&rt, &media).await);
+        let mut player = actor(fs);
+        let script =
+            "open #0 gone rdwr,creat 0644\nwrite #0 100000 x1\nunlink gone\nopen #1 stays rdwr,creat 0644\nsync all\n";
+        for op in ScriptOp::script(script).unwrap() {
+            player.call(&op).await;
+        }
+        // The first one is not closed: a crash.
+        let again = opened(&rt, &media).await;
+        let inodes = again.space(Call::at(now())).await.unwrap();
+        assert_eq!(inodes.inodes - inodes.inodes_free, 2, "the root and the file with a name");
+        again.close().await.unwrap();
+        judged(&rt, &media).await;
+        drop(player);
+    });
+}
+
 /// Random calls on the file system and on the oracle, with checkpoints, restarts and checks in between.
 fn conforms(seed: u64, calls: usize, block_bytes: u32) {
     let media = made(
