@@ -5,7 +5,7 @@
 //! files change while a checkpoint is made, and only then.
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
-//! (what lies in them), [`table`] (inodes), [`plan`], [`checkpoint`], [`logs`] (checkpoints), [`recovery`] (opening),
+//! (what lies in them), [`table`] (inodes), [`plan`], [`checkpoint`], [`logs`] (checkpoints), [`recovery`] (opening), [`snapshots`],
 //! [`dirs`], [`names`], [`bytes`], [`system`] (calls).
 
 mod alloc;
@@ -22,6 +22,7 @@ mod names;
 mod plan;
 mod recovery;
 mod segments;
+mod snapshots;
 mod superblocks;
 mod system;
 mod table;

@@ -9,8 +9,8 @@ use esker_dev::Media;
 use esker_vfs::{At, Call, Entry, FileSystem, Ino, Name, New, NewKind, Remove, Sync, Write};
 
 use super::writing::{judged, now, opened};
-use super::{config, made, run};
-use crate::{Lfs, MkfsConfig};
+use super::{config, device, made, run};
+use crate::{Lfs, LfsReader, MkfsConfig, check};
 
 const SIZE: u64 = 24 * MIB;
 
@@ -79,6 +79,48 @@ fn a_file_is_overwritten_many_times_the_size_of_the_device() {
 #[test]
 fn segments_without_counters_are_cleaned_in_their_order() {
     overwritten(4096, false);
+}
+
+#[test]
+fn a_snapshot_stays_bit_for_bit_and_gives_its_room_back() {
+    let media = small(4096, true);
+    run(move |rt| async move {
+        let fs = opened(&rt, &media).await;
+        let entry = create(&fs, "file").await.unwrap();
+        let blocks = 4 * MIB / 4096;
+        for number in 0..blocks {
+            write(&fs, entry.ino, number * 4096, &pattern(number, 0, 4096)).await.unwrap();
+        }
+        let ask = async |words: &str| fs.ask(&words.split(' ').map(str::to_string).collect::<Vec<_>>()).await;
+        let number: u64 = ask("snapshot").await.unwrap().parse().unwrap();
+        assert_eq!(ask(&format!("snapshot {number}")).await, Ok(number.to_string()), "a repeated change is none");
+        assert_eq!(ask(&format!("delete {number}")).await, Err(Errno::EBUSY));
+        for wrong in ["snapshot 0", "checkpoint 99999", "delete 0"] {
+            assert_eq!(ask(wrong).await, Err(Errno::ENOENT), "{wrong}");
+        }
+        assert_eq!(ask("snapshot x").await, Err(Errno::EINVAL));
+        let mut rng = Stream::named(2, "overwrites");
+        for round in 1..=20_000 {
+            let number = rng.below(blocks);
+            write(&fs, entry.ino, number * 4096, &pattern(number, round, 4096)).await.unwrap();
+        }
+        fs.sync(call(), Sync::All).await.unwrap();
+        let reader = LfsReader::open(&rt, device(&rt, &media), Some(number)).await.unwrap();
+        let old = reader.lookup(call(), reader.root(), Name::new(b"file").unwrap()).await.unwrap();
+        for number in 0..blocks {
+            let read = reader.read(call(), old.ino, number * 4096, 4096).await.unwrap().to_vec();
+            assert!(read == pattern(number, 0, 4096), "block {number} of the snapshot");
+        }
+        assert!(ask("checkpoints").await.unwrap().lines().any(|line| line.starts_with(&format!("{number} ss "))));
+        let kept = ask("clean").await.unwrap();
+        ask(&format!("checkpoint {number}")).await.unwrap();
+        let given = ask("clean").await.unwrap();
+        let clean = |text: &str| text.split(' ').next().unwrap().parse::<u64>().unwrap();
+        assert!(clean(&given) >= clean(&kept) + 12, "{kept} with the snapshot, {given} without");
+        fs.forget(entry.ino, 1);
+        fs.close().await.unwrap();
+        assert!(check(&rt, device(&rt, &media)).await.unwrap().findings.is_empty());
+    });
 }
 
 #[test]

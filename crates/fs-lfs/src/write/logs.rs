@@ -70,9 +70,11 @@ impl Making<'_> {
     /// Tells the SUFILE what the logs put where.
     async fn tell_segments(&self, logs: &[PlannedLog]) -> Result<(), LfsError> {
         let core = &self.inner.core;
-        let mut blocks: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut blocks: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         for log in logs {
-            *blocks.entry(self.chain[log.link]).or_default() += log.blocks();
+            let (all, snapshot) = blocks.entry(self.chain[log.link]).or_default();
+            *all += log.blocks();
+            *snapshot += self.blocks_of(log).filter(|(_, block)| block.kept == Liveness::Snapshot).count() as u32;
             let live = self
                 .blocks_of(log)
                 .filter(|(_, block)| matches!(block.kept, Liveness::Live | Liveness::Snapshot))
@@ -80,11 +82,12 @@ impl Making<'_> {
             core.note_live(self.place_of(log), live as i64);
         }
         let now = self.inner.seconds();
-        for (segment, blocks) in blocks {
+        for (segment, (blocks, snapshot)) in blocks {
             let usage = core.usage(segment).await?;
             let head = usage.head;
             let head = UsageHead { changed: now, blocks: head.blocks + blocks as u32, ..head };
-            self.put_usage(segment, SegmentUsage { head, ..usage });
+            let live = usage.live.map(|live| LiveCounters { snapshot: live.snapshot + snapshot, ..live });
+            self.put_usage(segment, SegmentUsage { head, live });
         }
         self.tell_counters(now).await?;
         let header: SufileHeader = core.segments.get();

@@ -113,7 +113,7 @@ impl Core {
     }
 
     /// Deletes checkpoints of a range. Snapshots stay: a caller names no range that one protects.
-    async fn delete_checkpoints(&self, range: std::ops::Range<u64>, cno: u64) -> Result<(), LfsError> {
+    pub(super) async fn delete_checkpoints(&self, range: std::ops::Range<u64>, cno: u64) -> Result<(), LfsError> {
         let shape = self.geometry.checkpoints;
         let (mut number, end) = (range.start.max(1), range.end.min(cno));
         let mut deleted = 0;

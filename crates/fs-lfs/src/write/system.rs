@@ -131,6 +131,11 @@ impl FileSystem for Lfs {
         Step::Now(self.0.held(Ino(ino::ROOT)).map(|_| self.0.space()))
     }
 
+    fn ask(&self, words: &[String]) -> Answer<String> {
+        let (fs, words) = (self.0.clone(), words.to_vec());
+        answer(async move { fs.ask(&words).await })
+    }
+
     fn close(&self) -> Answer<()> {
         let fs = self.0.clone();
         answer(async move { fs.close().await })
