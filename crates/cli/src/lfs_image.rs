@@ -5,9 +5,9 @@ use std::rc::Rc;
 use esker_block::Device;
 use esker_fs_lfs::check::{Found, check};
 use esker_fs_lfs::dump::{Show, dump};
-use esker_fs_lfs::{LfsError, LfsReader, MkfsConfig, Volume, mkfs};
+use esker_fs_lfs::{Lfs, LfsError, LfsReader, MkfsConfig, Volume, mkfs};
 use esker_rt::Rt;
-use esker_vfs::Stamp;
+use esker_vfs::{FileSystem, Stamp};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -28,6 +28,8 @@ enum LfsImageError {
     Image(String, LfsError),
     #[error("{0}: holds data; mkfs destroys it with --force")]
     HoldsData(String),
+    #[error("{0}: {1}")]
+    Refused(String, esker_base::Errno),
     #[error("{0}: not everything is sound")]
     Unsound(String),
 }
@@ -154,6 +156,19 @@ impl LfsImage {
         terminal.say(text.trim_end_matches('\n'))
     }
 
+    /// Opens the file system for changes and has it do what words ask for.
+    ///
+    /// # Errors
+    /// It cannot be opened, or refuses.
+    pub fn ask(&self, words: Vec<String>, terminal: &mut Terminal) -> Result<String, Failure> {
+        let asked = self.with(terminal, async move |rt, device| {
+            let fs = Lfs::open(&rt, device, Stamp(rt.wall())).await?;
+            let answer = fs.ask(&words).await;
+            Ok(fs.close().await.and(answer))
+        })?;
+        asked.map_err(|errno| LfsImageError::Refused(self.text.name().to_string(), errno).into())
+    }
+
     /// What the file system of a checkpoint is and can, and its room.
     ///
     /// # Errors
@@ -165,7 +180,7 @@ impl LfsImage {
     ) -> Result<(esker_vfs::About, esker_vfs::Space), Failure> {
         self.with(terminal, async move |rt, device| {
             let reader = LfsReader::open(&rt, device, checkpoint).await?;
-            Ok((esker_vfs::FileSystem::about(&reader).clone(), reader.room()))
+            Ok((FileSystem::about(&reader).clone(), reader.room()))
         })
     }
 }

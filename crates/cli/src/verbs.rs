@@ -25,6 +25,7 @@ mod kinds;
 mod lab_list;
 mod lab_repeat;
 mod lab_run;
+mod lfs;
 mod man;
 mod meters;
 mod mount;
@@ -73,6 +74,7 @@ use crate::verb::Verb;
 /// First words of verbs with two words, in the order of the help.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
+    ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
     ("volume", "Manage named volumes, their snapshots and clones"),
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
@@ -139,6 +141,9 @@ pub const ALL: &[Verb] = &[
     fs_dump::VERB,
     fs_stat::VERB,
     fs_play::VERB,
+    lfs::SNAPSHOT,
+    lfs::CHECKPOINTS,
+    lfs::CLEAN,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,

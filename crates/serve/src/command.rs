@@ -76,7 +76,7 @@ pub enum Command {
         #[serde(default = "patience")]
         patience_ms: u64,
     },
-    /// Orders one layer to do what only its kind can do.
+    /// Orders one layer, or the file system of one mount, to do what only its kind can do.
     Order {
         /// Its name.
         device: String,

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Errno};
 use esker_block::{Bio, Device, RangeOp};
 use esker_rt::Level;
 use esker_rt::sync::join_all;
@@ -52,6 +52,14 @@ fn hello() -> Value {
     json!({ "server": "esker", "version": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "commands": COMMANDS })
 }
 
+/// Orders the file system of a mount to do what only its kind can do.
+async fn order_mount(shared: &Shared, name: &str, words: &[String]) -> Result<Value, Refusal> {
+    let mount = shared.mount(name).ok_or_else(|| Refusal::new("unknown", "there is no such mount").at(name))?;
+    let fs = mount.fs.as_ref().map_err(|why| Refusal::new("unusable", why).at(name))?;
+    let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(name);
+    fs.ask(words).await.map(Value::String).map_err(refused)
+}
+
 /// What changes something, or holds requests up.
 async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
     let stack = &shared.stack;
@@ -59,6 +67,9 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
         Command::Remap { export, ops } => return change_ranges(shared, export, ops).await,
         Command::Resize { export, bytes, patience_ms } => {
             return sizes::resize(shared, export, *bytes, bounded(*patience_ms)).await;
+        }
+        Command::Order { device, words } if shared.mount(device).is_some() => {
+            return order_mount(shared, device, words).await;
         }
         Command::Order { device, words } => {
             let answer = stack.order(device, words).await?;

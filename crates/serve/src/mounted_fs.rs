@@ -168,6 +168,17 @@ impl MountedFs {
         self.fs.sync(Call::at(Stamp(self.rt.wall())), Sync::All).await
     }
 
+    /// Has the file system do what words of its kind ask for.
+    ///
+    /// # Errors
+    /// The file system's; `EIO` once it is closed.
+    pub async fn ask(&self, words: &[String]) -> Result<String, Errno> {
+        if self.closed.get().is_some() {
+            return Err(Errno::EIO);
+        }
+        self.fs.ask(words).await
+    }
+
     /// Requests of the kernel so far, by the names of their operations.
     pub fn requests(&self) -> BTreeMap<&'static str, u64> {
         self.mounted.requests()

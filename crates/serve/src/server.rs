@@ -234,6 +234,11 @@ impl Shared {
         self.fronts.borrow().clone()
     }
 
+    /// The mount of a name.
+    pub(crate) fn mount(&self, name: &str) -> Option<Rc<HeldMount>> {
+        self.mounts.borrow().iter().find(|mount| mount.spec.name == name).cloned()
+    }
+
     /// The mounts of the text, once they were tried.
     pub(crate) fn mounts(&self) -> Vec<Rc<HeldMount>> {
         self.mounts.borrow().clone()

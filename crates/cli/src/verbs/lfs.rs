@@ -1,0 +1,119 @@
+//! `esker lfs`: checkpoints, snapshots and segments of a log-structured file system, mounted by a server or not.
+
+use esker_serve::Command;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::lfs_image::LfsImage;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record of `esker lfs snapshot`.
+pub const SNAPSHOT: Verb = Verb::of::<SnapshotArgs>(About {
+    words: &["lfs", "snapshot"],
+    summary: "Keep a checkpoint for good",
+    details: "A checkpoint is the state of the whole file system at one instant. The cleaner deletes old ones when it \
+              needs their room. A snapshot is one that stays, until --undo makes it a checkpoint again. Nothing is \
+              copied. `esker mount lfs DIR -o checkpoint=NUMBER` shows it.",
+    examples: &[
+        Example {
+            line: "esker lfs snapshot --mount home",
+            does: "keeps the state as it is now, and prints its number",
+        },
+        Example {
+            line: "esker lfs snapshot 7 --undo --on 'disk = file path=lfs.img @'",
+            does: "lets the cleaner delete checkpoint 7 of a file system that is not mounted",
+        },
+    ],
+});
+
+/// The record of `esker lfs checkpoints`.
+pub const CHECKPOINTS: Verb = Verb::of::<CheckpointsArgs>(About {
+    words: &["lfs", "checkpoints"],
+    summary: "List checkpoints and snapshots",
+    details: "Prints a line for each: number, `cp` for a checkpoint or `ss` for a snapshot, seconds since 1970 at which \
+              it was made, and inodes in use.",
+    examples: &[Example { line: "esker lfs checkpoints --mount home", does: "lists those of a mount of the server" }],
+});
+
+/// The record of `esker lfs clean`.
+pub const CLEAN: Verb = Verb::of::<CleanArgs>(About {
+    words: &["lfs", "clean"],
+    summary: "Give back the room of what no longer lives",
+    details: "Runs the cleaner once over all segments. Blocks that live or that a snapshot has move together; all \
+              checkpoints that lose blocks are deleted. Without this, the cleaner runs when a change finds no room.",
+    examples: &[Example { line: "esker lfs clean --mount home", does: "cleans that of a mount of the server" }],
+});
+
+/// Which file system.
+#[derive(clap::Args)]
+struct Target {
+    #[command(flatten)]
+    control: Control,
+    /// Name of a mount of the server
+    #[arg(long, value_name = "NAME", required_unless_present = "on")]
+    mount: Option<String>,
+    /// Stack on whose one export the file system lies, if no program uses it
+    #[arg(long, value_name = "STACK", conflicts_with = "mount")]
+    on: Option<String>,
+}
+
+#[derive(clap::Args)]
+struct SnapshotArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Number of the checkpoint [default: the state as it is now]
+    #[arg(value_name = "NUMBER")]
+    number: Option<u64>,
+    /// Makes a snapshot a checkpoint again
+    #[arg(long, requires = "number")]
+    undo: bool,
+}
+
+#[derive(clap::Args)]
+struct CheckpointsArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(clap::Args)]
+struct CleanArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Target {
+    fn ask(self, terminal: &mut Terminal, words: &[&str]) -> Result<(), Failure> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let answer = match self.mount {
+            Some(device) => {
+                let answer = self.control.ask(&Command::Order { device, words })?;
+                answer.as_str().map_or_else(|| answer.to_string(), str::to_string)
+            }
+            None => LfsImage::on(self.on.as_deref())?.ask(words, terminal)?,
+        };
+        terminal.say(answer.trim_end())
+    }
+}
+
+impl Run for SnapshotArgs {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let word = if self.undo { "checkpoint" } else { "snapshot" };
+        match self.number {
+            None => self.target.ask(terminal, &[word]),
+            Some(number) => self.target.ask(terminal, &[word, &number.to_string()]),
+        }
+    }
+}
+
+impl Run for CheckpointsArgs {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.target.ask(terminal, &["checkpoints"])
+    }
+}
+
+impl Run for CleanArgs {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.target.ask(terminal, &["clean"])
+    }
+}
