@@ -142,3 +142,48 @@ fn verbs_that_mount_nothing_pass_mounts_over_or_refuse_them() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && told.contains("has mounts; block traces are played on exports"), "{told}");
 }
+
+#[test]
+fn an_lfs_keeps_snapshots_gives_room_back_and_is_whole_behind_a_kill() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let (at, old, image) = (place.directory("mnt"), place.directory("old"), place.path("lfs.img"));
+    let disk = format!("disk = file path={} size=256MiB direct=false @", text(&image));
+    let on = ["--on", &disk];
+    assert!(check_tool(ESKER, &[&["fs", "mkfs", "lfs", "--live-counters"][..], &on].concat()).starts_with("made "));
+    let stack = format!("{}; mount m = lfs at={} on disk", disk.trim_end_matches(" @"), text(&at));
+    let control = ["--control", text(&place.path("esker.ctl"))].map(str::to_string);
+    let ask = |words: &[&str]| {
+        let words: Vec<&str> = words.iter().copied().chain(control.iter().map(String::as_str)).collect();
+        check_tool(ESKER, &words)
+    };
+    let (mut server, _) = place.serve(&stack, &[]);
+    let bytes: Vec<u8> = (0..40_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    fs::write(at.join("kept"), &bytes).unwrap();
+    let number = ask(&["lfs", "snapshot", "--mount", "m"]).trim().to_string();
+    fs::remove_file(at.join("kept")).unwrap();
+    for round in 0..6 {
+        fs::write(at.join("other"), &bytes[round..]).unwrap();
+        check_tool("sync", &["-f", text(&at)]);
+        fs::File::open(at.join("other")).unwrap().sync_all().unwrap();
+    }
+    assert!(ask(&["lfs", "clean", "--mount", "m"]).contains("clean segments"));
+    assert!(
+        ask(&["lfs", "checkpoints", "--mount", "m"]).lines().any(|line| line.starts_with(&format!("{number} ss ")))
+    );
+    server.kill();
+    check_tool("umount", &["-l", text(&at)]);
+    let checked = check_tool(ESKER, &[&["fs", "check", "lfs"][..], &on].concat());
+    assert!(checked.starts_with("clean: ") && checked.contains("1 of them snapshots"), "{checked}");
+    let stack =
+        format!("{}; mount o = lfs at={} options=checkpoint={number} on disk", disk.trim_end_matches(" @"), text(&old));
+    let (mut server, _) = place.serve(&stack, &[]);
+    assert!(fs::read(old.join("kept")).unwrap() == bytes, "the snapshot has what was deleted");
+    assert!(fs::write(old.join("new"), b"").is_err(), "a checkpoint takes no changes");
+    ask(&["stop"]);
+    server.end();
+    let undone = check_tool(ESKER, &[&["lfs", "snapshot", &number, "--undo"][..], &on].concat());
+    assert_eq!(undone.trim(), number);
+}

@@ -1,9 +1,10 @@
 //! The writer: what it writes is read back, by itself, by the reader and by the checker.
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use esker_base::Stream;
 use esker_base::units::{KIB, MIB};
+use esker_base::{ByteRange, Stream};
 use esker_dev::Media;
 use esker_fs_posix::bytes::Whence;
 use esker_fs_posix::script::{Player, Random, ScriptOp};
@@ -12,6 +13,8 @@ use esker_testkit::files::listing;
 use esker_vfs::{Call, FileSystem, Ram, RamConfig, Stamp, tree_digest};
 
 use super::{MADE, config, device, made, run};
+use crate::format::LogHeader;
+use crate::sums::Summed;
 use crate::{Lfs, LfsReader, MkfsConfig, check};
 
 pub(super) fn now() -> Stamp {
@@ -74,6 +77,39 @@ fn an_inode_without_a_name_is_deleted_behind_a_crash() {
         again.close().await.unwrap();
         judged(&rt, &media).await;
         drop(player);
+    });
+}
+
+#[test]
+fn a_checkpoint_of_several_logs_counts_only_if_all_are_there() {
+    let size = 3 * MIB;
+    let media = made(size, MkfsConfig { segment_bytes: Some(32 * KIB), ..config(1024) }).unwrap();
+    run(move |rt| async move {
+        let fs: Rc<dyn FileSystem> = Rc::new(opened(&rt, &media).await);
+        let mut player = actor(fs.clone());
+        let mut states = Vec::new();
+        for script in ["open #0 a rdwr,creat 0644\nwrite #0 5000 x1\nsync all\n", "write #0 100000 x2\nsync all\n"] {
+            for op in ScriptOp::script(script).unwrap() {
+                player.call(&op).await;
+            }
+            states.push(listing::rows(&*fs, Call::at(now())).await.unwrap());
+        }
+        let image = media.bytes(ByteRange::new(0, size).unwrap());
+        let shown = async |image: &[u8]| {
+            let reader = LfsReader::open(&rt, device(&rt, &super::media(image)), None).await.unwrap();
+            listing::rows(&reader, Call::at(now())).await.unwrap()
+        };
+        assert_eq!(shown(&image).await, states[1]);
+        let header = |log: &Range<usize>| LogHeader::read(&image[log.start..]).unwrap();
+        let logs = Summed::of(&image).unwrap().logs().to_vec();
+        let last = logs.iter().map(|log| header(log).cno).max().unwrap();
+        let last: Vec<_> = logs.iter().filter(|log| header(log).cno == last).collect();
+        assert!(last.len() > 2, "the checkpoint has several logs");
+        for log in last {
+            let mut cut = image.clone();
+            cut[log.start..log.start + 512].fill(0);
+            assert_eq!(shown(&cut).await, states[0], "without the log at byte {}", log.start);
+        }
     });
 }
 
