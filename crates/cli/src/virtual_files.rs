@@ -26,7 +26,7 @@ const POOL_BYTES_MAX: usize = 16 << 20;
 /// The arguments of verbs that simulate a file system of ours.
 #[derive(clap::Args)]
 pub struct VirtualFiles {
-    /// Replays on a file system of ours in virtual time, in place of a directory: ram
+    /// Replays on a file system of ours in virtual time, in place of a directory: ram, or lfs with --stack
     #[arg(long, value_name = "KIND")]
     pub on: Option<String>,
     /// The stack below the file system, with one export (with --on). For one in memory only its size counts
@@ -98,15 +98,15 @@ impl VirtualFiles {
         let pool = Pool::new(POOL_BYTES_MAX);
         let stack = self.stack.clone().map(|source| built(&sim, &pool, source, terminal)).transpose()?;
         let bytes = match &stack {
-            Some((_, bytes)) => {
-                let bytes = *bytes;
-                let size = size_human(bytes);
-                terminal.complain(&format!("{} lies in memory: of the stack only its size counts, {size}", kind.name));
-                bytes
-            }
+            Some((_, device)) => device.size(),
             None => self.size.unwrap_or(SIZE),
         };
-        let files = opened(kind, &sim, &pool, bytes)?;
+        if stack.is_some() && !kind.needs_device {
+            let size = size_human(bytes);
+            terminal.complain(&format!("{} lies in memory: of the stack only its size counts, {size}", kind.name));
+        }
+        let device = stack.as_ref().map(|(_, device)| device.clone()).filter(|_| kind.needs_device);
+        let files = opened(kind, &sim, &pool, bytes, device)?;
         Ok(Simulation { sim, files, _stack: stack.map(|(stack, _)| stack) })
     }
 
@@ -139,7 +139,13 @@ impl VirtualFiles {
 ///
 /// # Errors
 /// What the kind refuses.
-pub fn opened(kind: &FsKind, sim: &Sim, pool: &Pool, bytes: u64) -> Result<Rc<dyn FileSystem>, Failure> {
+pub fn opened(
+    kind: &FsKind,
+    sim: &Sim,
+    pool: &Pool,
+    bytes: u64,
+    device: Option<Rc<dyn Device>>,
+) -> Result<Rc<dyn FileSystem>, Failure> {
     // What is not made anew is there once, and in this world.
     if !kind.needs_device && !kind.options.contains(&"size") {
         let text = format!("{} is not simulated ({}): use --dir DIR where the verb takes it", kind.name, kind.summary);
@@ -147,12 +153,19 @@ pub fn opened(kind: &FsKind, sim: &Sim, pool: &Pool, bytes: u64) -> Result<Rc<dy
     }
     let rt = sim.rt();
     let now = Stamp(rt.wall());
-    let opening = Opening { rt: &rt, pool, options: &[], owner: (0, 0), now, memory: bytes, device: None };
-    let opened = match kind.open(&opening) {
-        Step::Now(opened) => opened,
-        later => sim.try_block_on(async move { later.await })?,
-    };
-    opened.map_err(fs_kinds::refused)
+    let opening = Opening { rt: &rt, pool, options: &[], owner: (0, 0), now, memory: bytes, device };
+    if let Some(make) = kind.make.filter(|_| opening.device.is_some()) {
+        waited(sim, make(&opening))?.map_err(fs_kinds::refused)?;
+    }
+    waited(sim, kind.open(&opening))?.map_err(fs_kinds::refused)
+}
+
+/// What a step gives, for which the world may have to turn.
+fn waited<T: Unpin + 'static>(sim: &Sim, step: Step<T>) -> Result<T, Failure> {
+    match step {
+        Step::Now(value) => Ok(value),
+        later => Ok(sim.try_block_on(async move { later.await })?),
+    }
 }
 
 /// A new file system of that kind, of a size that is the same on every machine, in a world of its own.
@@ -161,18 +174,21 @@ pub fn opened(kind: &FsKind, sim: &Sim, pool: &Pool, bytes: u64) -> Result<Rc<dy
 /// What the kind refuses.
 pub fn plain(kind: &FsKind, seed: u64) -> Result<Simulation, Failure> {
     let sim = Sim::new(SimConfig::seeded(seed));
-    let files = opened(kind, &sim, &Pool::new(POOL_BYTES_MAX), SIZE)?;
+    let files = opened(kind, &sim, &Pool::new(POOL_BYTES_MAX), SIZE, None)?;
     Ok(Simulation { sim, files, _stack: None })
 }
 
-/// The stack in the world, and the bytes of its one export.
-fn built(sim: &Sim, pool: &Pool, source: String, terminal: &mut Terminal) -> Result<(Rc<Stack>, u64), Failure> {
+/// A stack, and the device that is its one export.
+type Built = (Rc<Stack>, Rc<dyn Device>);
+
+/// The stack in the world.
+fn built(sim: &Sim, pool: &Pool, source: String, terminal: &mut Terminal) -> Result<Built, Failure> {
     let text = StackText::of(source);
     let (spec, _) = text.load(terminal)?;
     let [export] = spec.exports.as_slice() else {
         return Err(VirtualFilesError::Exports(text.name().to_string(), spec.exports.len()).into());
     };
     let stack = Stack::build(&sim.rt(), pool, esker_kinds::ALL, &spec)?;
-    let bytes = stack.export(&export.name).expect("the stack has the exports of its text").limits().size;
-    Ok((stack, bytes))
+    let device = stack.export(&export.name).expect("the stack has the exports of its text");
+    Ok((stack, Rc::new(device)))
 }

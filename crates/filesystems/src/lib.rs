@@ -13,6 +13,7 @@ pub const ALL: &[FsKind] = &[
         summary: "files in the memory of the process, gone when it ends",
         needs_device: false,
         options: &["size", "uid", "gid", "mode"],
+        make: None,
         open: esker_vfs::ram::open,
     },
     FsKind {
@@ -20,6 +21,7 @@ pub const ALL: &[FsKind] = &[
         summary: "a directory of this machine, which calls are passed through to",
         needs_device: false,
         options: &["dir"],
+        make: None,
         open: esker_fs_host::kind::open,
     },
     FsKind {
@@ -27,6 +29,7 @@ pub const ALL: &[FsKind] = &[
         summary: "a log-structured file system whose images are those of NILFS2",
         needs_device: true,
         options: &["checkpoint"],
+        make: Some(esker_fs_lfs::kind::make),
         open: esker_fs_lfs::kind::open,
     },
 ];

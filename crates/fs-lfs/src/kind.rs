@@ -3,11 +3,25 @@
 use std::rc::Rc;
 
 use esker_block::Step;
-use esker_vfs::{FileSystem, FsKindError, FsOpened, Opening};
+use esker_vfs::{FileSystem, FsKindError, FsMade, FsOpened, Opening};
 
 use crate::error::LfsError;
+use crate::mkfs::MkfsConfig;
 use crate::read::LfsReader;
 use crate::write::Lfs;
+
+/// Makes an empty file system with counters of live blocks.
+///
+/// # Errors
+/// No device, and one that is too small.
+pub fn make(opening: &Opening<'_>) -> FsMade {
+    let Some(device) = opening.device.clone() else { return Step::Now(Err(FsKindError::NoDevice("lfs"))) };
+    let (rt, config) = (opening.rt.clone(), MkfsConfig { live_counters: true, ..MkfsConfig::usual(opening.now) });
+    Step::later(async move {
+        let made = crate::mkfs(&rt, device, &config).await;
+        made.map(drop).map_err(|error| FsKindError::Unusable(error.to_string()))
+    })
+}
 
 /// Opens the file system for changes; with the option `checkpoint` that of a checkpoint, which takes none.
 ///

@@ -20,12 +20,17 @@ pub struct FsKind {
     pub needs_device: bool,
     /// Words of `-o` that it takes.
     pub options: &'static [&'static str],
+    /// Makes an empty one on the device, for kinds that lie on one and can be made so.
+    pub make: Option<fn(&Opening<'_>) -> FsMade>,
     /// Opens one. Called by [`FsKind::open`], behind its checks.
     pub open: fn(&Opening<'_>) -> FsOpened,
 }
 
 /// What opening a file system gives, now or later.
 pub type FsOpened = Step<Result<Rc<dyn FileSystem>, FsKindError>>;
+
+/// What making a file system gives, now or later.
+pub type FsMade = Step<Result<(), FsKindError>>;
 
 /// What a file system is opened with.
 pub struct Opening<'a> {
@@ -147,8 +152,15 @@ mod tests {
     }
 
     const KINDS: &[FsKind] = &[
-        FsKind { name: "low", summary: "lies on a device", needs_device: true, options: &["a", "b"], open: refuse },
-        FsKind { name: "high", summary: "lies in memory", needs_device: false, options: &[], open: refuse },
+        FsKind {
+            name: "low",
+            summary: "lies on a device",
+            needs_device: true,
+            options: &["a", "b"],
+            make: None,
+            open: refuse,
+        },
+        FsKind { name: "high", summary: "lies in memory", needs_device: false, options: &[], make: None, open: refuse },
     ];
 
     #[test]

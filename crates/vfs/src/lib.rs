@@ -32,7 +32,7 @@ pub use change::{
 };
 pub use claims::Claims;
 pub use digest::tree_digest;
-pub use kind::{FsKind, FsKindError, FsOpened, Opening};
+pub use kind::{FsKind, FsKindError, FsMade, FsOpened, Opening};
 pub use listing::{Listing, Row};
 pub use ram::{Ram, RamConfig, RamImageError};
 pub use system::{Answer, Direct, FileSystem, refuse};

@@ -22,9 +22,17 @@ static KINDS: &[FsKind] = &[
         summary: "files in memory",
         needs_device: false,
         options: &["size", "mode"],
+        make: None,
         open: esker_vfs::ram::open,
     },
-    FsKind { name: "whole", summary: "files on a device", needs_device: true, options: &[], open: open_whole },
+    FsKind {
+        name: "whole",
+        summary: "files on a device",
+        needs_device: true,
+        options: &[],
+        make: None,
+        open: open_whole,
+    },
 ];
 
 fn open_whole(opening: &Opening<'_>) -> FsOpened {
