@@ -29,7 +29,8 @@ pub struct VirtualFiles {
     /// Replays on a file system of ours in virtual time, in place of a directory: ram, or lfs with --stack
     #[arg(long, value_name = "KIND")]
     pub on: Option<String>,
-    /// The stack below the file system, with one export (with --on). For one in memory only its size counts
+    /// The stack below the file system, with one export (with --on). For one in memory only its size counts. lfs is
+    /// made anew on it: its devices hold bytes (content=memory of models)
     #[arg(long, value_name = "STACK", conflicts_with = "size")]
     stack: Option<String>,
     /// Size of a file system in memory (with --on) [default: 4GiB]
