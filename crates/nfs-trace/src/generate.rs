@@ -275,10 +275,8 @@ impl NfsGenerator {
     }
 
     fn rename(&mut self) {
-        let user = self.homes.active();
-        let (Some(from), is_replacing) = (self.homes.file(user), self.draws.chance(REPLACING)) else {
-            return self.create();
-        };
+        let is_replacing = self.draws.chance(REPLACING);
+        let Some((user, from)) = self.homes.any_file() else { return self.create() };
         let call = {
             let (dir, file) = self.homes.at(from);
             format!("fh {} name \"{}\"", dir.handle(), file.name())
@@ -292,8 +290,7 @@ impl NfsGenerator {
     }
 
     fn link(&mut self) {
-        let user = self.homes.active();
-        let Some(place) = self.homes.file(user) else { return self.create() };
+        let Some((user, place)) = self.homes.any_file() else { return self.create() };
         let old = self.homes.at(place).1.handle();
         let (dir, file) = {
             let new = self.homes.link(user, place);
@@ -305,8 +302,7 @@ impl NfsGenerator {
 
     /// An operation that changes no bytes.
     fn other(&mut self) {
-        let user = self.homes.active();
-        let Some(place) = self.homes.file(user) else { return };
+        let Some((user, place)) = self.homes.any_file() else { return };
         let (_, file) = self.homes.at(place);
         let (handle, size) = (file.handle(), file.size);
         let seconds = self.now / MICROS;

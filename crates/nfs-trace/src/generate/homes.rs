@@ -169,6 +169,14 @@ impl Homes {
         })
     }
 
+    /// A file of some active user who has any.
+    pub(super) fn any_file(&mut self) -> Option<(usize, Place)> {
+        (0..TRIES).find_map(|_| {
+            let user = self.active();
+            self.file(user).map(|place| (user, place))
+        })
+    }
+
     /// A file to remove, of a user with many.
     pub(super) fn victim(&mut self) -> Option<(usize, Place)> {
         let users: Vec<usize> = (0..CANDIDATES).map(|_| self.active()).collect();
@@ -176,7 +184,7 @@ impl Homes {
             let home = &self.homes[*user];
             home.files as i64 - home.files_usual as i64
         })?;
-        self.file(user).map(|place| (user, place))
+        self.file(user).map(|place| (user, place)).or_else(|| self.any_file())
     }
 
     /// A file with its directory.
@@ -282,7 +290,7 @@ impl Homes {
             }
             return Some((handle_text(inode), written, count));
         }
-        let place = self.file(user)?;
+        let (_, place) = self.file(user).map(|place| (user, place)).or_else(|| self.any_file())?;
         let file = *self.at(place).1;
         let offset = self.draws.below(file.size / change + 1) * change;
         Some((file.handle(), offset, (file.size - offset).clamp(1, change)))

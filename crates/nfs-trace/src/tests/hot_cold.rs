@@ -110,7 +110,7 @@ fn hot_files_get_nine_of_ten_writes() {
     // The hot files are a tenth, and every file is drawn.
     let files = sim.files();
     let mut drawn = vec![0u32; files as usize];
-    let hot_files: std::collections::BTreeSet<u64> = (0..400_000)
+    let hot_files: std::collections::BTreeSet<u64> = (0..2_000_000)
         .filter_map(|_| {
             let (file, is_hot) = sim.draw();
             drawn[file as usize] += 1;

@@ -132,7 +132,7 @@ fn symbolic_links_are_made_and_never_followed() {
     let mut scene = Scene::new();
     scene.write(0x20, 1);
     scene.pair("symlink", "fh 10 name \"out\" sdata \"../../etc\"", "OK fh 11 ftype 5");
-    assert_eq!(scene.tree()[1], format!("{}/", orphan(TOP)));
+    assert_eq!(scene.tree()[1], format!("{}/out 9", orphan(TOP)));
     // The server made a directory of this name, and the packets between were lost.
     scene.lookup(TOP, "out", 0x12, 2);
     scene.create(0x12, "passwd", 0x13);
@@ -140,10 +140,6 @@ fn symbolic_links_are_made_and_never_followed() {
     assert_eq!(
         scene.tree(),
         [format!("{top}/"), format!("{top}/out/"), format!("{top}/out/passwd 0"), format!("{} 1", orphan(0x20))]
-            .into_iter()
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
     );
 }
 

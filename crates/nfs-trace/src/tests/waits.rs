@@ -30,7 +30,8 @@ fn a_newer_request_replaces_one_with_its_id() {
 
 #[test]
 fn a_request_waits_300_seconds_of_the_trace_for_its_reply() {
-    for (age, written) in [(300, 1), (301, 0)] {
+    // The reply comes a microsecond later in its second than the call.
+    for (age, written) in [(299, 1), (300, 0)] {
         let mut scene = Scene::new();
         scene.call("write", "fh 2 off 0 count 5");
         scene.seconds = BEGIN + age;
@@ -67,11 +68,11 @@ fn requests_without_replies_take_bounded_memory() {
 #[test]
 fn a_write_without_room_waits_three_times_and_is_given_up() {
     let mut scene = Scene::with(64 << 10, super::options());
+    scene.create(1, "large", 2);
     scene.write(2, 1 << 20);
     let report = scene.report();
     assert_eq!((scene.waited.get(), report.waits, report.no_room, report.failed), (30, 3, 1, 0));
     // The replay goes on, also with what was written in part.
-    scene.lookup(1, "large", 2, 1);
     scene.remove(1, "large");
     scene.write(3, 100);
     assert_eq!(scene.tree(), [format!("{} 100", orphan(3))]);
