@@ -34,26 +34,29 @@ pub struct NfsReplayOptions {
     pub end: Option<Moment>,
 }
 
-/// Replays a trace. `look` sees the counts every few lines; the replay ends early when it answers false.
-///
-/// # Errors
-/// Those of the trace's stream. What the target refuses is counted.
+/// Replays a trace. `look` sees the counts every few lines; the replay ends early when it answers false. Answers the
+/// counts, and the error at which the stream of the trace ended, if one did. What the target refuses is counted.
 pub async fn replay<T: ReplayTarget>(
     mut trace: impl BufRead,
     target: T,
     options: NfsReplayOptions,
     look: &mut dyn FnMut(&NfsReport) -> bool,
-) -> io::Result<NfsReport> {
+) -> (NfsReport, io::Result<()>) {
     let mut run = NfsRun::new(target, options);
     let mut buffer = Vec::new();
-    while let Some(line) = next_line(&mut trace, &mut buffer)? {
+    let ended = loop {
+        let line = match next_line(&mut trace, &mut buffer) {
+            Ok(Some(line)) => line,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
         let goes_on = run.line(line.bytes, line.is_cut).await;
         let is_looked_at = run.counts.lines.is_multiple_of(LINES_PER_LOOK);
         if !goes_on || is_looked_at && !look(&run.report()) {
-            break;
+            break Ok(());
         }
-    }
-    Ok(run.finish().await)
+    };
+    (run.finish().await, ended)
 }
 
 /// A replay between two lines.
