@@ -74,14 +74,11 @@ fn a_packed_trace_and_standard_input_give_the_same_counts_and_tree() {
     let mut seen = Vec::new();
     for packer in ["cat", "gzip", "xz", "bzip2", "zstd"] {
         let packed = folder.path().join(packer);
-        let mut child = match Command::new(packer)
-            .stdin(Stdio::piped())
-            .stdout(fs::File::create(&packed).unwrap())
-            .spawn()
-        {
-            Ok(child) => child,
-            Err(_) => continue,
-        };
+        let mut child =
+            match Command::new(packer).stdin(Stdio::piped()).stdout(fs::File::create(&packed).unwrap()).spawn() {
+                Ok(child) => child,
+                Err(_) => continue,
+            };
         child.stdin.take().unwrap().write_all(&text).unwrap();
         assert!(child.wait().unwrap().success());
         let dir = folder.path().join(format!("{packer}-dir"));
@@ -171,7 +168,8 @@ fn many_handles_stay_within_the_memory_that_was_given() {
     // Each lookup teaches a new handle, in a directory of 1,000. Full size: 10^8.
     for number in 0..400_000u64 {
         let (seconds, dir, file) = (number / 1_000, 0x1_0000_0000 + number / 1_000, 0x2_0000_0000 + number);
-        writeln!(stdin, "{seconds}.0 a b U C3 {number:x} 3 lookup fh {dir:x} name \"file of number {number}\"").unwrap();
+        writeln!(stdin, "{seconds}.0 a b U C3 {number:x} 3 lookup fh {dir:x} name \"file of number {number}\"")
+            .unwrap();
         writeln!(stdin, "{seconds}.0 b a U R3 {number:x} 3 lookup OK fh {file:x} ftype 1").unwrap();
     }
     stdin.flush().unwrap();

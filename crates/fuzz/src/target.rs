@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, nfs, offload,
-    regions, replay, shepherd, stack, trace, vhost, volume, whole,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, nfs,
+    offload, regions, replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.

@@ -124,10 +124,9 @@ impl<Wait: FnMut(Nanos)> ReplayTarget for DirectoryTarget<Wait> {
 
     async fn set_times(&mut self, path: &[u8], access: Option<Nanos>, change: Option<Nanos>) -> Result<(), Errno> {
         let time = |time: Option<Nanos>| match time {
-            Some(time) => Timespec {
-                tv_sec: (time.0 / NANOS_PER_SECOND) as i64,
-                tv_nsec: (time.0 % NANOS_PER_SECOND) as i64,
-            },
+            Some(time) => {
+                Timespec { tv_sec: (time.0 / NANOS_PER_SECOND) as i64, tv_nsec: (time.0 % NANOS_PER_SECOND) as i64 }
+            }
             None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         };
         let times = Timestamps { last_access: time(access), last_modification: time(change) };

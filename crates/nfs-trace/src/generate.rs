@@ -1,9 +1,9 @@
-//! A seeded generator of trace text with the statistics of *lair62*, the trace of home directories of Harvard's computer
-//! scientists in 2001 that the SNIA archive keeps: 188 users, files with a median of 3.7 KB and a mean of 249 KB, and the
+//! A seeded generator of trace text with the statistics of *lair62*, a trace of home directories at Harvard in 2001,
+//! which the SNIA archive keeps. It has 188 users, files with a median of 3.7 KB and a mean of 249 KB, and the
 //! ratios of its operations. Packets get lost and handles are used again, as there.
 //!
-//! Departures: users differ in activity by Zipf's law, sizes are log-normal, and a few directories get most of the work,
-//! since the archive tells no more than the figures above.
+//! The archive tells no more than these figures. Three things are assumed: users differ in activity by Zipf's law,
+//! sizes are log-normal, and a few directories get most of the work.
 
 mod homes;
 mod lines;
@@ -245,7 +245,8 @@ impl NfsGenerator {
         let user = self.homes.active();
         if self.draws.chance(DIRECTORIES) {
             let (above, name, dir) = self.homes.make_dir(user);
-            let (call, reply) = (format!("fh {above} name \"{name}\" mode 1ed"), format!("OK fh {dir} ftype 2 mode 1ed"));
+            let (call, reply) =
+                (format!("fh {above} name \"{name}\" mode 1ed"), format!("OK fh {dir} ftype 2 mode 1ed"));
             return self.exchange(user, "mkdir", &call, &reply);
         }
         let place = self.homes.make_file(user);
@@ -343,4 +344,3 @@ impl Read for NfsGenerator {
         Ok(len)
     }
 }
-

@@ -1,6 +1,6 @@
-//! The simulator of hot and cold files (Rosenblum and Ousterhout 1992, section 3.5, on a real file system): many files
-//! of 4 KiB fill a file system up to a share, then they are overwritten by a pattern until there is no room. A full file
-//! system is the end that was asked for.
+//! The simulator of hot and cold files (Rosenblum and Ousterhout 1992, section 3.5) on a real file system. Many files
+//! of 4 KiB fill a file system up to a share. Then they are overwritten by a pattern until there is no room. A full
+//! file system is the end that was asked for.
 
 use esker_base::{Errno, Stream};
 use serde::Serialize;

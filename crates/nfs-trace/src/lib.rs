@@ -1,15 +1,15 @@
 //! Text traces of NFS servers: a reader, a replay into a directory or a file system of ours, and a generator. Beside it
 //! the simulator of hot and cold files, which fills a file system through the same trait.
 //!
-//! Invariant: opens no file but below the directory that it is given, whatever a trace says; its memory stays below a
-//! limit, and no input makes it panic.
+//! Invariant: opens no file but below the directory that it is given; exceeds no limit of memory, whatever a trace says.
+//! No input makes it panic.
 //!
-//! Each line of a trace is one packet. The transaction table pairs requests with successful replies. The player keeps an
-//! image of the server's tree, which a trace teaches bit by bit, and turns pairs into calls on a [`ReplayTarget`]. Time
-//! is that of the trace: the crate reads no clock.
+//! Each line of a trace is one packet. The transaction table pairs requests with successful replies. The player keeps
+//! an image of the server's tree, which a trace teaches bit by bit. It turns pairs into calls on a [`ReplayTarget`].
+//! Time is that of the trace: the crate reads no clock.
 //!
-//! Reading order: [`packet`] (a line), [`request`] (what a pair asks), [`transactions`], [`tree`] (the image), [`target`]
-//! (what is called), [`player`], [`replay`](mod@replay) (the whole), [`report`], [`moment`] (dates). Targets:
+//! Reading order: [`packet`] (a line), [`request`] (what a pair asks), [`transactions`], [`tree`] (the image),
+//! [`target`] (what is called), [`player`], [`replay`](mod@replay) (the whole), [`report`], [`moment`] (dates). Targets:
 //! [`directory`], [`process_target`]. Then [`generate`] and [`hot_cold`].
 
 #![forbid(unsafe_code)]

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `VERSION` is `C` for a call or `R` for a reply, and the version of NFS. Only replies have a status. Numbers are
-//! hexadecimal but for times, which are seconds. Quotes hold a token with spaces together. The reader looks for the names
-//! that it knows and passes over all others: traces hold names without values, and `name = value`.
+//! hexadecimal but for times, which are seconds. Quotes hold a token with spaces together. The reader looks for the
+//! names that it knows and passes over all others: traces hold names without values, and `name = value`.
 
 use esker_base::Nanos;
 

@@ -196,8 +196,8 @@ impl<T: ReplayTarget> NfsPlayer<T> {
         self.known(handle, NodeKind::Dir).await
     }
 
-    /// The node of a handle, which becomes one in the root if there is none. Nodes of another kind are of a file that is
-    /// gone.
+    /// The node of a handle, which becomes one in the root if there is none. Nodes of another kind are of a file that
+    /// is gone.
     async fn known(&mut self, handle: Handle, kind: NodeKind) -> NodeId {
         if self.tree.with_handle(handle).any(|id| self.tree.node(id).kind != kind) {
             self.retire(handle, None).await;
@@ -290,8 +290,8 @@ impl<T: ReplayTarget> NfsPlayer<T> {
         self.relocate(id, ROOT, &name).await;
     }
 
-    /// Moves a node in image and target; there it takes the place of an occupant, which has nothing below it. Fails, and
-    /// changes nothing, if the target refuses.
+    /// Moves a node in image and target. There it takes the place of an occupant, which has nothing below it. If the
+    /// target refuses, it changes nothing and answers false.
     async fn relocate(&mut self, id: NodeId, dir: NodeId, name: &[u8]) -> bool {
         let (old_dir, on_target) = (self.tree.node(id).parent, self.tree.node(id).on_target);
         let occupant = self.tree.child(dir, name);

@@ -153,7 +153,8 @@ impl<T: ReplayTarget> NfsRun<T> {
 
     /// The counts up to here.
     pub fn report(&self) -> NfsReport {
-        let NfsReport { lines, skipped, early, malformed, cut, requests, responses, orphans, refused, .. } = self.counts;
+        let NfsReport { lines, skipped, early, malformed, cut, requests, responses, orphans, refused, .. } =
+            self.counts;
         let waited = self.transactions.counts();
         NfsReport {
             lines,

@@ -11,8 +11,8 @@ pub struct Room {
     pub bytes_free: u64,
 }
 
-/// A tree that a replay changes. Paths begin at its root without a slash. Their parts are names of entries, never `.` or
-/// `..`. No symbolic link may be followed: a trace decides its text.
+/// A tree that a replay changes. Paths begin at its root without a slash. Their parts are names of entries, never `.`
+/// or `..`. No symbolic link may be followed: a trace decides its text.
 #[allow(async_fn_in_trait, reason = "a replay and its target stay on one thread")]
 pub trait ReplayTarget {
     /// Makes a directory.

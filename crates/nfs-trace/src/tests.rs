@@ -41,13 +41,7 @@ struct Scene {
 }
 
 fn options() -> NfsReplayOptions {
-    NfsReplayOptions {
-        memory: 64 << 20,
-        sync_every: None,
-        payload: NfsPayload::Random(1),
-        begin: None,
-        end: None,
-    }
+    NfsReplayOptions { memory: 64 << 20, sync_every: None, payload: NfsPayload::Random(1), begin: None, end: None }
 }
 
 /// A process at the root of an empty file system.

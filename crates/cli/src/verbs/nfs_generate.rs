@@ -86,7 +86,8 @@ impl Run for Generate {
         std::io::copy(&mut trace, terminal.output())?;
         let made = trace.generated();
         let (lines, operations, lost) = (made.lines, made.operations, made.lost);
-        terminal.complain(&format!("seed {}: {operations} operations in {lines} lines; {lost} packets lost", self.seed));
+        terminal
+            .complain(&format!("seed {}: {operations} operations in {lines} lines; {lost} packets lost", self.seed));
         Ok(())
     }
 }

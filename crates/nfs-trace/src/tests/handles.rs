@@ -84,7 +84,10 @@ fn many_handles_take_no_more_memory_than_the_limit() {
             line(&mut scene, format!("{}.0 a b U {direction}3 {number:x} 3 lookup {rest}", BEGIN + number / 100));
         }
         if number % 3 == 0 {
-            line(&mut scene, format!("{}.0 a b U C3 {number:x} 7 write fh {:x} off 0 count 1", BEGIN, 0x2000_0000 + number));
+            line(
+                &mut scene,
+                format!("{}.0 a b U C3 {number:x} 7 write fh {:x} off 0 count 1", BEGIN, 0x2000_0000 + number),
+            );
             line(&mut scene, format!("{}.0 a b U R3 {number:x} 7 write OK", BEGIN));
         }
         most = most.max(scene.run.player().tree().bytes());
