@@ -155,5 +155,5 @@ fn a_fill_ends_when_its_caller_says_so() {
         looks.set(looks.get() + 1);
         looks.get() < 3
     }));
-    assert_eq!(report.expect("there is room").is_full, false);
+    assert!(!report.expect("there is room").is_full);
 }
