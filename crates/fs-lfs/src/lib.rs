@@ -3,8 +3,8 @@
 //! Invariant: never derives liveness from a counter. What lives is told by the intervals of the DAT alone.
 //!
 //! The kernel's own driver reads and writes such images, so it judges every byte. The format lies in [`format`], and
-//! `docs/reference/formats/nilfs2.md` describes it. [`write`](mod@write) takes changes, [`mkfs`](mod@mkfs) makes an empty
-//! file system, and all else only reads.
+//! `docs/reference/formats/nilfs2.md` describes it. [`write`](mod@write) takes changes, [`mkfs`](mod@mkfs) makes an
+//! empty file system, and all else only reads.
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint).
 //! Then [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`]

@@ -5,8 +5,9 @@
 //! files change while a checkpoint is made, and only then.
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
-//! (what lies in them), [`table`] (inodes), [`plan`], [`checkpoint`], [`logs`] (checkpoints), [`recovery`] (opening), [`snapshots`],
-//! [`dirs`], [`names`], [`bytes`], [`system`] (calls).
+//! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
+//! [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`bytes`], [`snapshots`]
+//! and [`system`] (calls).
 
 mod alloc;
 mod bytes;

@@ -13,9 +13,9 @@ use crate::format::checkpoint::{CheckpointHead, flag};
 use crate::format::{CpfileHeader, LiveCounters, SegmentUsage};
 
 impl Inner {
-    /// Does what words ask for: `snapshot` keeps the state as it is now and answers its number; `snapshot N` keeps
-    /// checkpoint N, `checkpoint N` no longer keeps it, `delete N` deletes it; `checkpoints` lists all; `clean` runs the
-    /// cleaner over all segments.
+    /// Does what words ask for. `snapshot` keeps the state as it is now and answers its number. `snapshot N` keeps
+    /// checkpoint N, `checkpoint N` no longer keeps it, and `delete N` deletes it. `checkpoints` lists all.
+    /// `clean` runs the cleaner over all segments.
     ///
     /// # Errors
     /// `EINVAL` for other words, `ENOENT` for a checkpoint that is not there, `EBUSY` for a snapshot to delete.
