@@ -23,6 +23,7 @@ pub mod kind;
 pub mod map;
 pub mod medium;
 pub mod mkfs;
+mod names;
 pub mod read;
 pub mod sums;
 pub mod volume;

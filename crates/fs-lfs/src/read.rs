@@ -3,7 +3,6 @@
 //! Directories have no index on the medium. The first look into one reads all of it, and keeps its names in order. A
 //! cookie is the offset of a record in its directory; one within a record means the next record.
 
-mod names;
 mod system;
 
 use std::cell::RefCell;
@@ -18,8 +17,8 @@ use esker_vfs::{Abilities, About, Attr, Entry, FileFlags, Ino, Promise, Space, S
 use crate::error::{LfsError, damaged};
 use crate::format::{CheckpointEntry, InodeRecord, ino};
 use crate::map::{Addressing, MappedFile};
+use crate::names::{Names, blocks_of};
 use crate::volume::Volume;
-use names::Names;
 
 /// Most names of a file.
 pub const LINKS_MAX: u32 = 32_000;
@@ -126,7 +125,13 @@ impl LfsReader {
         if let Some(names) = self.0.names.borrow().get(&number) {
             return Ok(names.clone());
         }
-        let names = Rc::new(Names::read(&self.0.volume, &self.file(number, inode), inode.size).await?);
+        let (volume, file, mut names) = (&self.0.volume, self.file(number, inode), Names::new(number.0));
+        for index in 0..blocks_of(number.0, inode.size, volume.geometry())? {
+            if let Some(block) = volume.file_block(&file, index).await? {
+                names.put_block(index as usize, &block)?;
+            }
+        }
+        let names = Rc::new(names.whole()?);
         let mut kept = self.0.names.borrow_mut();
         if kept.len() >= NAMES_KEPT {
             kept.pop_first();

@@ -6,8 +6,8 @@
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
-//! [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`bytes`], [`snapshots`]
-//! and [`system`] (calls).
+//! [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
+//! [`snapshots`] and [`system`] (calls).
 
 mod alloc;
 mod bytes;
@@ -22,6 +22,7 @@ mod moves;
 mod names;
 mod plan;
 mod recovery;
+mod rename;
 mod segments;
 mod snapshots;
 mod superblocks;
@@ -44,8 +45,8 @@ use esker_vfs::{About, Claims, Stamp};
 
 use self::core::Core;
 use crate::error::LfsError;
+use crate::names::Names;
 use clean::{Cleaning, Pass};
-use dirs::Dir;
 use table::Inode;
 
 /// Memory of a file system, unless told otherwise.
@@ -85,9 +86,9 @@ struct Inner {
     cache: PageCache,
     claims: Claims,
     table: RefCell<BTreeMap<u64, Rc<Inode>>>,
-    dirs: RefCell<BTreeMap<u64, Rc<RefCell<Dir>>>>,
+    dirs: RefCell<BTreeMap<u64, Rc<RefCell<Names>>>>,
     /// Inodes without names and pins that the medium still has.
-    deleted: RefCell<Vec<Rc<Inode>>>,
+    deleted: RefCell<BTreeMap<u64, Rc<Inode>>>,
     /// Their numbers while a checkpoint deletes them.
     deleting: RefCell<BTreeSet<u64>>,
     /// Numbers of inodes that calls are making.
@@ -120,9 +121,10 @@ impl Lfs {
     /// # Errors
     /// [`LfsError`].
     pub async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<Lfs, LfsError> {
-        let fs = Lfs(Rc::new(recovery::open(rt, device, now).await?));
+        let (inner, synced) = recovery::open(rt, device, now).await?;
+        let fs = Lfs(Rc::new(inner));
         let _first = fs.0.me.set(Rc::downgrade(&fs.0));
-        fs.0.begin(now).await?;
+        fs.0.begin(now, &synced).await?;
         rt.spawn_detached("lfs checkpoints", checkpoints_in_time(Rc::downgrade(&fs.0)));
         rt.spawn_detached("lfs write-back", write_back(Rc::downgrade(&fs.0), fs.0.cache.clone()));
         Ok(fs)

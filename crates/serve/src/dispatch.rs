@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::command::{COMMANDS, Command, PROTOCOL, RangeCommand, bounded, parse_layer};
 use crate::freeze;
+use crate::mounts::HeldMount;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 use crate::sizes;
@@ -53,8 +54,8 @@ fn hello() -> Value {
 }
 
 /// Orders the file system of a mount to do what only its kind can do.
-async fn order_mount(shared: &Shared, name: &str, words: &[String]) -> Result<Value, Refusal> {
-    let mount = shared.mount(name).ok_or_else(|| Refusal::new("unknown", "there is no such mount").at(name))?;
+async fn order_mount(mount: &HeldMount, words: &[String]) -> Result<Value, Refusal> {
+    let name = &mount.spec.name;
     let fs = mount.fs.as_ref().map_err(|why| Refusal::new("unusable", why).at(name))?;
     let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(name);
     fs.ask(words).await.map(Value::String).map_err(refused)
@@ -68,10 +69,10 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
         Command::Resize { export, bytes, patience_ms } => {
             return sizes::resize(shared, export, *bytes, bounded(*patience_ms)).await;
         }
-        Command::Order { device, words } if shared.mount(device).is_some() => {
-            return order_mount(shared, device, words).await;
-        }
         Command::Order { device, words } => {
+            if let Some(mount) = shared.mount(device) {
+                return order_mount(&mount, words).await;
+            }
             let answer = stack.order(device, words).await?;
             sizes::notify_fronts(shared).await;
             return Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)));

@@ -33,6 +33,11 @@ impl<'a> DirRecord<'a> {
         if self.ino == 0 { 0 } else { record_bytes(self.name.len()) }
     }
 
+    /// The most bytes that a new record could have behind it, or in its place.
+    pub fn room(&self) -> usize {
+        self.bytes - self.taken()
+    }
+
     /// The kind, if it is known.
     pub fn file_type(&self) -> Option<FileType> {
         Some(match self.kind {
@@ -95,24 +100,12 @@ pub fn add_record(block: &mut [u8], name: Name<'_>, ino: u64, kind: FileType) ->
     Ok(Some(at))
 }
 
-/// The most bytes that a new record could have in a block.
-///
-/// # Errors
-/// The block has a record that is none.
-pub fn room_in(block: &[u8]) -> Result<usize, String> {
-    DirRecords::new(block).map(|record| record.map(|record| record.bytes - record.taken())).try_fold(0, |most, room| {
-        let room = room?;
-        Ok(if room > most { room } else { most })
-    })
-}
-
 /// A record behind which, or in whose place, so many bytes are free: its offset, the bytes that it needs, all bytes.
 fn room_for(block: &[u8], needed: usize) -> Result<Option<(usize, usize, usize)>, String> {
     for record in DirRecords::new(block) {
         let record = record?;
-        let taken = record.taken();
-        if record.bytes - taken >= needed {
-            return Ok(Some((record.at, taken, record.bytes)));
+        if record.room() >= needed {
+            return Ok(Some((record.at, record.taken(), record.bytes)));
         }
     }
     Ok(None)
@@ -226,7 +219,7 @@ mod tests {
             if let Some(at) = model.remove(name.bytes()) {
                 remove_record(&mut block, at).unwrap();
             } else {
-                let room = room_in(&block).unwrap();
+                let room = DirRecords::new(&block).map(|record| record.unwrap().room()).max().unwrap();
                 let added = add_record(&mut block, name, 100 + round, FileType::File).unwrap();
                 assert_eq!(added.is_some(), room >= record_bytes(name.bytes().len()));
                 model.extend(added.map(|at| (name.bytes().to_vec(), at)));

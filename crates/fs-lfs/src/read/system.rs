@@ -110,7 +110,7 @@ impl FileSystem for LfsReader {
         answer(async move {
             let inode = fs.held_dir(dir)?;
             let names = fs.names(dir, &inode).await.map_err(told)?;
-            fs.give(names.find(name.name().bytes()).ok_or(Errno::ENOENT)?).await
+            fs.give(names.find(name.name()).ok_or(Errno::ENOENT)?).await
         })
     }
 

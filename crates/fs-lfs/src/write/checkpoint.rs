@@ -4,7 +4,8 @@
 //! root. All stages up to the places of blocks change memory only. A checkpoint that fails there or later latches the
 //! file system, and the medium shows the checkpoint before.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use esker_base::Spans;
@@ -14,6 +15,7 @@ use esker_vfs::Ino;
 use super::clean::{Cleaning, Liveness};
 use super::plan::{Owner, PlannedBlock, PlannedFile};
 use super::table::Inode;
+use super::tree::{FileMap, MovedNode};
 use super::{Inner, LogHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::{CheckpointHead, flag};
@@ -22,7 +24,7 @@ use crate::format::{CheckpointEntry, CpfileHeader, InodeRecord, Payload, ino};
 /// What a checkpoint makes durable: the state of one instant.
 pub(super) struct Snapshot {
     files: Vec<ChangedFile>,
-    deleted: Vec<Rc<Inode>>,
+    deleted: BTreeMap<u64, Rc<Inode>>,
     /// Inodes in use.
     inodes: u64,
 }
@@ -58,7 +60,7 @@ impl Inner {
         let changed = numbers.into_iter().filter_map(|number| table.get(&number).cloned());
         let files = changed.map(|inode| self.freeze_file(inode)).collect();
         let deleted = std::mem::take(&mut *self.deleted.borrow_mut());
-        *self.deleting.borrow_mut() = deleted.iter().map(|inode| inode.number).collect();
+        *self.deleting.borrow_mut() = deleted.keys().copied().collect();
         Snapshot { files, deleted, inodes: self.inodes.get() }
     }
 
@@ -88,7 +90,7 @@ impl Inner {
         for file in files {
             frozen.extend(making.plan_file(file).await?);
         }
-        for inode in &deleted {
+        for inode in deleted.values() {
             making.end_file(inode).await?;
         }
         making.plan_meta(ino::IFILE).await?;
@@ -156,17 +158,13 @@ impl Making<'_> {
         frame: &mut Frozen,
         planned: &mut PlannedFile,
     ) -> Result<(), LfsError> {
-        let (core, block) = (&self.inner.core, self.inner.core.geometry.block_bytes);
+        let block = self.inner.core.geometry.block_bytes;
         let mut bytes = frame.bytes();
         let per_frame = bytes.len() / block;
         let first = frame.nr() * per_frame as u64;
         let end = record.size.div_ceil(block as u64);
         for (number, index) in (first..first + per_frame as u64).take_while(|index| *index < end).enumerate() {
-            let vblock = core.dat_allocate().await?;
-            let before = core.with_map(&inode.map, false, |map| map.insert(index, vblock)).await?;
-            if before != 0 {
-                core.dat_end(before, self.cno).await?;
-            }
+            let vblock = self.renew(&inode.map, index).await?;
             let bytes = Some(bytes.slice(number * block, block));
             planned.data.push(PlannedBlock {
                 what: Payload::Data { vblock, index },
@@ -176,6 +174,17 @@ impl Making<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Gives a block of data a new virtual block. The one before ends.
+    async fn renew(&self, map: &RefCell<FileMap>, index: u64) -> Result<u64, LfsError> {
+        let core = &self.inner.core;
+        let vblock = core.dat_allocate().await?;
+        let before = core.with_map(map, false, |map| map.insert(index, vblock)).await?;
+        if before != 0 {
+            core.dat_end(before, self.cno).await?;
+        }
+        Ok(vblock)
     }
 
     /// Gives nodes that moved their virtual blocks, and plans them.
@@ -190,11 +199,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    async fn settle_nodes(
-        &self,
-        map: &std::cell::RefCell<super::tree::FileMap>,
-        planned: &mut PlannedFile,
-    ) -> Result<(), LfsError> {
+    async fn settle_nodes(&self, map: &RefCell<FileMap>, planned: &mut PlannedFile) -> Result<(), LfsError> {
         let (core, moved) = (&self.inner.core, map.borrow().moved());
         for node in &moved {
             let vblock = core.dat_allocate().await?;
@@ -258,11 +263,7 @@ impl Making<'_> {
         let mut planned = std::mem::replace(&mut self.files[at], PlannedFile::new(number, 0, Owner::Meta(number)));
         let (core, file) = (&self.inner.core, self.meta(number));
         for index in file.plan_dirty() {
-            let vblock = core.dat_allocate().await?;
-            let before = core.with_map(&file.map, false, |map| map.insert(index, vblock)).await?;
-            if before != 0 {
-                core.dat_end(before, self.cno).await?;
-            }
+            let vblock = self.renew(&file.map, index).await?;
             planned.data.push(PlannedBlock::late(Payload::Data { vblock, index }));
         }
         self.settle_nodes(&file.map, &mut planned).await?;
@@ -372,7 +373,7 @@ impl Making<'_> {
                 core.note_live(before, -1);
             }
             let what = Payload::DatData { index };
-            let moved = Some(super::tree::MovedNode { address: provisional, level: 0, key: index, before: None });
+            let moved = Some(MovedNode { address: provisional, level: 0, key: index, before: None });
             self.files[at].data.push(PlannedBlock { what, bytes: None, moved, kept: Liveness::Live });
         }
         let moved = core.dat.map.borrow().moved();

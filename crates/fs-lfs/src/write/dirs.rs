@@ -1,4 +1,4 @@
-//! Directories of a writer: an index of the names, and edits of several blocks that happen together.
+//! Directories of a writer: their names in memory, and edits of several blocks that happen together.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,117 +6,35 @@ use std::rc::Rc;
 
 use esker_base::Errno;
 use esker_fs_pages::Prepared;
-use esker_vfs::{Call, FileType, Ino, Name, NameBuf};
+use esker_vfs::{Call, FileType, Ino, Name};
 
 use super::Inner;
 use super::table::Inode;
 use crate::answer::told;
 use crate::error::damaged;
 use crate::format::DirRecords;
-use crate::format::dir::{add_record, empty_block, parent_record, record_bytes, remove_record, room_in, set_record};
+use crate::format::dir::{add_record, empty_block, parent_record, remove_record, set_record};
+use crate::names::{Names, blocks_of};
 
 /// Directories whose names stay in memory.
 const DIRS_MAX: usize = 256;
 
-/// A name.
-#[derive(Clone)]
-pub(super) struct Named {
-    /// Offset of the record behind it: where a listing goes on.
-    pub next: u64,
-    pub name: NameBuf,
-    pub ino: u64,
-    pub kind: Option<FileType>,
-}
-
-/// The names of a directory.
-#[derive(Default)]
-pub(super) struct Dir {
-    /// The directory above.
-    pub parent: u64,
-    names: BTreeMap<NameBuf, u64>,
-    order: BTreeMap<u64, Named>,
-    /// The most bytes that a new record could have in each block.
-    rooms: Vec<usize>,
-}
-
-impl Dir {
-    /// The number of a name's inode.
-    pub(super) fn find(&self, name: Name<'_>) -> Option<u64> {
-        self.names.get(name.bytes()).map(|at| self.order[at].ino)
-    }
-
-    /// Whether it has no names but its own.
-    pub(super) fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// Names whose records begin at `from` or behind.
-    pub(super) fn behind(&self, from: u64) -> impl Iterator<Item = &Named> {
-        self.order.range(from..).map(|(_, named)| named)
-    }
-
-    /// The block that has room for a name; the one behind the last if none has.
-    fn block_for(&self, name: Name<'_>) -> usize {
-        let needed = record_bytes(name.bytes().len());
-        self.rooms.iter().position(|room| *room >= needed).unwrap_or(self.rooms.len())
-    }
-
-    /// Takes over the bytes of a block.
-    fn put_block(&mut self, number: usize, block: &[u8]) -> Result<(), String> {
-        let base = (number * block.len()) as u64;
-        let old: Vec<u64> = self.order.range(base..base + block.len() as u64).map(|(at, _)| *at).collect();
-        for at in old {
-            if let Some(gone) = self.order.remove(&at) {
-                self.names.remove(&gone.name);
-            }
-        }
-        for record in DirRecords::new(block) {
-            let record = record?;
-            let at = base + record.at as u64;
-            match record.name {
-                _ if record.ino == 0 => continue,
-                b"." => continue,
-                b".." => {
-                    self.parent = record.ino;
-                    continue;
-                }
-                _ => {}
-            }
-            let name = record.real_name().ok_or("a name that no path can hold")?.to_buf();
-            if self.names.insert(name.clone(), at).is_some() {
-                return Err("a name that is there before".to_string());
-            }
-            let next = at + record.bytes as u64;
-            self.order.insert(at, Named { next, name, ino: record.ino, kind: record.file_type() });
-        }
-        if self.rooms.len() <= number {
-            self.rooms.resize(number + 1, 0);
-        }
-        self.rooms[number] = room_in(block)?;
-        Ok(())
-    }
-}
-
 impl Inner {
     /// The names of a directory, which the caller has claimed.
-    pub(super) async fn dir(&self, call: Call, inode: &Inode) -> Result<Rc<RefCell<Dir>>, Errno> {
+    pub(super) async fn dir(&self, call: Call, inode: &Inode) -> Result<Rc<RefCell<Names>>, Errno> {
         if inode.kind() != FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
         if let Some(dir) = self.dirs.borrow().get(&inode.number) {
             return Ok(dir.clone());
         }
-        let (block, size) = (self.core.geometry.block_bytes, inode.size());
-        let wrong = |why: String| damaged::<()>("directory", inode.number, 0, why).map_err(told);
-        if !size.is_multiple_of(block as u64) || size / block as u64 > self.core.geometry.blocks() {
-            wrong(format!("it has {size} bytes, which are no whole blocks"))?;
-        }
-        let mut dir = Dir::default();
-        for number in 0..(size / block as u64) as usize {
+        let blocks = blocks_of(inode.number, inode.size(), &self.core.geometry).map_err(told)?;
+        let mut names = Names::new(inode.number);
+        for number in 0..blocks as usize {
             let bytes = self.dir_block(call, inode, number).await?;
-            dir.put_block(number, &bytes).or_else(wrong)?;
+            names.put_block(number, &bytes).map_err(told)?;
         }
-        let dir = Rc::new(RefCell::new(dir));
+        let dir = Rc::new(RefCell::new(names.whole().map_err(told)?));
         let mut dirs = self.dirs.borrow_mut();
         if dirs.len() >= DIRS_MAX {
             dirs.pop_first();
@@ -147,7 +65,7 @@ impl Inner {
 pub(super) struct DirEdits<'i> {
     inner: &'i Inner,
     call: Call,
-    dirs: BTreeMap<u64, (Rc<Inode>, Rc<RefCell<Dir>>)>,
+    dirs: BTreeMap<u64, (Rc<Inode>, Rc<RefCell<Names>>)>,
     /// By directory and number of the block.
     blocks: BTreeMap<(u64, usize), Vec<u8>>,
 }
@@ -183,7 +101,7 @@ impl<'i> DirEdits<'i> {
                 return Ok(());
             }
         }
-        let number = dir.borrow().rooms.len();
+        let number = dir.borrow().blocks();
         let block = self.block(inode, number).await?;
         let added = add_record(block, name, ino, kind).map_err(|_| Errno::EIO)?;
         added.map(drop).ok_or(Errno::EIO)
@@ -216,11 +134,11 @@ impl<'i> DirEdits<'i> {
 
     /// Puts the first block of a new directory there.
     pub(super) fn found(&mut self, inode: &Rc<Inode>, block: Vec<u8>) {
-        self.dirs.insert(inode.number, (inode.clone(), Rc::default()));
+        self.dirs.insert(inode.number, (inode.clone(), Rc::new(RefCell::new(Names::new(inode.number)))));
         self.blocks.insert((inode.number, 0), block);
     }
 
-    async fn enter(&mut self, inode: &Rc<Inode>) -> Result<Rc<RefCell<Dir>>, Errno> {
+    async fn enter(&mut self, inode: &Rc<Inode>) -> Result<Rc<RefCell<Names>>, Errno> {
         if let Some((_, dir)) = self.dirs.get(&inode.number) {
             return Ok(dir.clone());
         }
@@ -232,7 +150,7 @@ impl<'i> DirEdits<'i> {
     /// The block and the offset in it of a name.
     async fn find(&mut self, inode: &Rc<Inode>, name: Name<'_>) -> Result<(usize, usize), Errno> {
         let dir = self.enter(inode).await?;
-        let at = dir.borrow().names.get(name.bytes()).copied().ok_or(Errno::ENOENT)? as usize;
+        let at = dir.borrow().place(name).ok_or(Errno::ENOENT)? as usize;
         let block = self.inner.core.geometry.block_bytes;
         Ok((at / block, at % block))
     }

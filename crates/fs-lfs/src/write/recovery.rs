@@ -20,12 +20,12 @@ use crate::error::{LfsError, damaged};
 use crate::format::alloc::has_bit;
 use crate::format::superblock::{COMPAT_RO_KNOWN, state};
 use crate::format::{LfsSuperblock, Payload, ino};
-use crate::medium::{FoundLog, Latest};
+use crate::medium::{FoundLog, Latest, SyncedLog};
 use crate::read::{abilities, about};
 use crate::volume::Volume;
 
-/// The file system in memory, as its latest checkpoint has it.
-pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<Inner, LfsError> {
+/// The file system in memory, as its latest checkpoint has it, and the logs of synced data behind that.
+pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<(Inner, Vec<SyncedLog>), LfsError> {
     let volume = Volume::open(rt, device).await?;
     let (superblock, geometry, latest) = (*volume.superblock(), *volume.geometry(), volume.latest());
     if superblock.compat_ro & !COMPAT_RO_KNOWN != 0 {
@@ -36,7 +36,7 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
     let core = Core::new(rt, medium, superblock, geometry, &latest.super_root, &checkpoint)?;
     core.segments.set(volume.sufile_header().await?);
     let cache = Inner::page_cache(rt, &core)?;
-    Ok(Inner {
+    let inner = Inner {
         about: About { can: abilities(), ..about(&volume) },
         head: Cell::new(head(&superblock, &core, latest)),
         core,
@@ -60,7 +60,8 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
         changed: Notify::default(),
         renames: Turn::default(),
         is_closed: Cell::new(false),
-    })
+    };
+    Ok((inner, volume.latest().synced.clone()))
 }
 
 fn head(superblock: &LfsSuperblock, core: &Core, latest: &Latest) -> LogHead {
@@ -78,7 +79,7 @@ fn head(superblock: &LfsSuperblock, core: &Core, latest: &Latest) -> LogHead {
 
 impl Inner {
     /// Makes an opened file system ready for changes.
-    pub(super) async fn begin(&self, now: Stamp) -> Result<(), LfsError> {
+    pub(super) async fn begin(&self, now: Stamp, synced: &[SyncedLog]) -> Result<(), LfsError> {
         let root = self.inode(ino::ROOT).await?;
         if root.kind() != esker_vfs::FileType::Directory {
             return damaged("inode", ino::ROOT, 0, "the root is no directory");
@@ -89,14 +90,14 @@ impl Inner {
         (superblock.mounts, superblock.mounted) = (superblock.mounts.wrapping_add(1), self.seconds());
         self.core.superblock.set(superblock);
         if !was_unmounted {
-            self.recover(now).await?;
+            self.recover(now, synced).await?;
         }
         // From now on the walk to the latest checkpoint must not end at the first.
         self.both_superblocks(0).await
     }
 
-    async fn recover(&self, now: Stamp) -> Result<(), LfsError> {
-        let (before, core, logs) = (self.head.get(), &self.core, self.synced_logs().await?);
+    async fn recover(&self, now: Stamp, synced: &[SyncedLog]) -> Result<(), LfsError> {
+        let (before, core, logs) = (self.head.get(), &self.core, self.synced_logs(synced).await?);
         let stale = logs.iter().map(|log| core.geometry.segment_of(log.place)).chain([before.next]);
         self.rest(&stale.collect::<Vec<_>>());
         // It was taken for logs that are lost.
@@ -122,10 +123,10 @@ impl Inner {
     }
 
     /// Logs of data that were synced without a checkpoint.
-    async fn synced_logs(&self) -> Result<Vec<FoundLog>, LfsError> {
+    async fn synced_logs(&self, synced: &[SyncedLog]) -> Result<Vec<FoundLog>, LfsError> {
         let (core, superblock) = (&self.core, self.core.superblock.get());
-        let (latest, mut logs) = (core.medium.latest(&superblock, &core.geometry).await?, Vec::new());
-        for synced in &latest.synced {
+        let mut logs = Vec::new();
+        for synced in synced {
             let mut place = synced.place;
             for _ in 0..synced.logs {
                 let Ok(log) = core.medium.read_log(&superblock, &core.geometry, place).await? else { break };
@@ -175,7 +176,7 @@ impl Inner {
                     if record.is_some_and(|record| record.links == 0) {
                         let inode = self.inode(number).await?;
                         self.table.borrow_mut().remove(&number);
-                        self.deleted.borrow_mut().push(inode);
+                        self.deleted.borrow_mut().insert(number, inode);
                         self.inodes.set(self.inodes.get().saturating_sub(1));
                     }
                 }
