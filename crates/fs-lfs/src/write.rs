@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
-//! [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
+//! [`data_sync`] (bytes without a
+//! checkpoint), [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
 //! [`snapshots`] and [`system`] (calls).
 
 mod alloc;
@@ -15,6 +16,7 @@ mod checkpoint;
 mod clean;
 mod core;
 mod dat;
+mod data_sync;
 mod dirs;
 mod logs;
 mod meta;
@@ -47,6 +49,7 @@ use self::core::Core;
 use crate::error::LfsError;
 use crate::names::Names;
 use clean::{Cleaning, Pass};
+use data_sync::Unlogged;
 use table::Inode;
 
 /// Memory of a file system, unless told otherwise.
@@ -78,6 +81,8 @@ struct LogHead {
     cno: u64,
     /// First block of its last log.
     log: u64,
+    /// The number of the segment of that log, in the order in which segments were taken.
+    log_sequence: u64,
 }
 
 struct Inner {
@@ -101,6 +106,10 @@ struct Inner {
     head: Cell<LogHead>,
     inodes: Cell<u64>,
     inode_hint: Cell<u64>,
+    /// What changed since the last log.
+    unlogged: Cell<Unlogged>,
+    /// Blocks that were synced since the last checkpoint. It writes their maps and entries.
+    synced_blocks: Cell<u64>,
     commit: GroupCommit,
     /// One checkpoint at a time.
     making: Turn,
@@ -186,6 +195,17 @@ impl Inner {
 
     /// Notes a change that was made at `now`.
     fn note_change(&self, now: Stamp) {
+        self.unlogged.set(Unlogged::More);
+        self.note(now);
+    }
+
+    /// Notes a change of nothing but bytes of a file, and of its times.
+    fn note_bytes(&self, now: Stamp, number: u64) {
+        self.unlogged.set(self.unlogged.get().and_bytes_of(number));
+        self.note(now);
+    }
+
+    fn note(&self, now: Stamp) {
         self.clock.set(self.clock.get().max(now));
         let was_changed = self.has_changed();
         self.commit.ask();
@@ -301,7 +321,8 @@ impl Inner {
     fn owed_blocks(&self) -> u64 {
         let per_frame = (self.cache.frame_len() / self.core.geometry.block_bytes) as u64;
         let frames = self.cache.stats().dirty * per_frame;
-        (frames + self.deleted.borrow().len() as u64) * BLOCKS_OF_CHANGE + BLOCKS_OF_CHECKPOINT
+        let synced = self.synced_blocks.get() * (BLOCKS_OF_CHANGE - 1);
+        (frames + self.deleted.borrow().len() as u64) * BLOCKS_OF_CHANGE + synced + BLOCKS_OF_CHECKPOINT
     }
 
     /// Waits until so many blocks more may change.

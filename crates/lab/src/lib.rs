@@ -54,9 +54,13 @@ mod copy_on_write;
 mod data_path;
 mod device_calibration;
 mod file_vs_fio;
+mod fs_arms;
 mod fs_calls;
+mod fs_fill;
 mod fs_fuse;
 mod fs_harness;
+mod fs_sync;
+mod fs_tree;
 mod growth;
 mod hostile_clients;
 mod ingens;
@@ -73,6 +77,7 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
+mod lfs_nilfs2_guest;
 mod mounted;
 mod nbd_vs_peers;
 mod paced_ext4;
@@ -132,6 +137,22 @@ pub const ALL: &[Experiment] = &[
         .about("Requests to our FUSE server against mergerfs: a file system in memory against a tmpfs, and both on one directory")
         .after("the issue of file systems: at least the rate of mergerfs in its best setting")
         .beside(&["mergerfs"]),
+    Experiment::real("fs-sync", fs_sync::run)
+        .about("Appends of 4 KiB, each with an fsync, on lfs and on ext4, XFS and btrfs: rate, 99th percentile, bytes written")
+        .after("the issue of the log-structured file system: at least the rate of ext4")
+        .beside(&["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]),
+    Experiment::real("fs-tree", fs_tree::run)
+        .about("Unpacking, listing, searching, building and removing a tree on lfs, on ext4 through our FUSE, and on the kernel's")
+        .after("the issue of the log-structured file system: at least the speed of ext4 through FUSE in the worst step")
+        .beside(&["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "git", "make", "cc"]),
+    Experiment::real("fs-fill", fs_fill::run)
+        .about("lfs filled and emptied again and again: bytes that do not come back, and overwrites at 50, 80 and 95 %")
+        .after("the issue of the log-structured file system: no byte leaks, and a full file system lets files go")
+        .beside(&["mkfs.ext4"]),
+    Experiment::real("lfs-nilfs2-guest", lfs_nilfs2_guest::run)
+        .about("Bytes that devices take for the same writes on lfs and on the kernel's nilfs2, side by side in an emulated guest")
+        .after("the issue of the log-structured file system: at most the bytes of nilfs2; both read both images")
+        .beside(&["qemu-system-x86_64"]),
     Experiment::real("attach-vs-raw", attach_vs_raw::run)
         .about("Random 4 KiB on an attached file device against a loop device on the same file")
         .after("the issue of front ends, which sets no bar")

@@ -1,8 +1,10 @@
 //! What went on between two statuses: rates, latencies and queues, as `esker top` shows them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use crate::status::{ClientStatus, Load, OpLoad, PartStatus, Status, quantile};
+use crate::status::{ClientStatus, Load, MountStatus, OpLoad, PartStatus, Status, quantile};
 
 /// What went on in a server for a while.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,7 +29,7 @@ pub struct View {
     pub connections: u64,
     /// Requests inside the stack.
     pub inflight: u64,
-    /// Exports, then devices and layers in the order of the text.
+    /// Exports, then mounts, then devices and layers in the order of the text.
     pub rows: Vec<Row>,
     /// Clients, oldest first.
     pub clients: Vec<ClientRow>,
@@ -39,22 +41,24 @@ pub struct View {
 pub enum What {
     /// An export.
     Export,
+    /// A mount.
+    Mount,
     /// A device at the bottom.
     Device,
     /// A layer.
     Layer,
 }
 
-/// One export, device or upper port of a layer.
+/// One export, mount, device or upper port of a layer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// What it is.
     pub what: What,
     /// Its name.
     pub name: String,
-    /// Its kind; empty for exports.
+    /// Its kind, of a mount that of its file system; empty for exports.
     pub kind: String,
-    /// What came by, unless it is not measured.
+    /// What came by, unless it is not measured. Of a mount: requests of the kernel; all else is of its device.
     pub flow: Option<Rates>,
     /// Power in watts, if it is a model.
     pub power_w: Option<f64>,
@@ -68,6 +72,8 @@ pub struct Row {
     pub violations: u64,
     /// Why it cannot be used.
     pub unusable: Option<String>,
+    /// What the file system of a mount tells of itself.
+    pub stats: BTreeMap<String, f64>,
 }
 
 /// What came by one place in the interval.
@@ -137,7 +143,7 @@ impl View {
             stopping: now.stopping,
             connections: now.connections,
             inflight: now.inflight,
-            rows: exports(before, now, span).into_iter().chain(parts(before, now, span)).collect(),
+            rows: [exports(before, now, span), mounts(before, now, span), parts(before, now, span)].concat(),
             clients: now.clients.iter().map(|client| client_row(before, client, span)).collect(),
         }
     }
@@ -171,7 +177,24 @@ fn row(what: What, name: &str, kind: &str) -> Row {
         amplification: None,
         violations: 0,
         unusable: None,
+        stats: BTreeMap::new(),
     }
+}
+
+fn mounts(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
+    let of = |mount: &MountStatus| {
+        let old = before.and_then(|b| b.mounts.iter().find(|m| m.name == mount.name));
+        let count = |mount: &MountStatus| mount.requests.values().sum::<u64>();
+        let requests = count(mount).saturating_sub(old.map_or(0, count));
+        let below = mount.load.as_ref().map(|load| rates(old.and_then(|old| old.load.as_ref()), load, span));
+        Row {
+            flow: Some(Rates { ops_s: rate(requests as f64, span), ..below.unwrap_or_default() }),
+            unusable: mount.unusable.clone(),
+            stats: mount.stats.clone(),
+            ..row(What::Mount, &mount.name, &mount.fs)
+        }
+    };
+    now.mounts.iter().map(of).collect()
 }
 
 fn parts(before: Option<&Status>, now: &Status, span: f64) -> Vec<Row> {
@@ -315,6 +338,25 @@ mod tests {
             (What::Device, Some(5.0), Some(60.0), Some(0.5))
         );
         assert_eq!(view.clients[0].ops_s, 10.0);
+    }
+
+    #[test]
+    fn a_mount_has_the_requests_of_the_kernel_and_the_bytes_of_its_device() {
+        let mount = |lookups: u64, writes: u64| MountStatus {
+            name: "m".into(),
+            fs: "lfs".into(),
+            requests: [("LOOKUP".to_string(), lookups), ("WRITE".to_string(), writes)].into(),
+            stats: [("clean_segments".to_string(), 7.0)].into(),
+            load: Some(Load { in_flight: 1, in_flight_max: 1, ops: vec![op("write", writes / 10, vec![])] }),
+            ..MountStatus::default()
+        };
+        let before = Status { mounts: vec![mount(10, 100)], ..status(10.0, vec![], 0.0) };
+        let now = Status { mounts: vec![mount(30, 300)], ..status(12.0, vec![], 0.0) };
+        let view = View::between(Some(&before), &now);
+        let row = view.rows.iter().find(|row| row.what == What::Mount).unwrap();
+        let flow = row.flow.unwrap();
+        assert_eq!((flow.ops_s, flow.writes_s, flow.queue), (110.0, 10.0, 1));
+        assert_eq!((row.kind.as_str(), row.stats["clean_segments"]), ("lfs", 7.0));
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn known(value: Option<f64>, text: fn(f64) -> String) -> String {
     value.map_or_else(String::new, text)
 }
 
-/// Devices, layers and exports. The first column takes what the others leave.
+/// Exports, mounts, devices and layers. The first column takes what the others leave.
 pub static PLACES: [Column<Row>; 14] = [
     column("name", 12, 0, |row| row.name.clone()),
     column("kind", 11, 5, |row| if row.what == What::Export { "export".into() } else { row.kind.clone() }),
@@ -138,7 +138,7 @@ impl Sort {
         }
     }
 
-    /// Sorts devices, layers and exports; equal ones stay in the order of the text.
+    /// Sorts exports, mounts, devices and layers; equal ones stay in the order of the text.
     pub fn places(self, rows: &mut [Row]) {
         let flow = |row: &Row| row.flow.unwrap_or_default();
         let most = |number: fn(&Rates) -> f64| {

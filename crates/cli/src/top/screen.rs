@@ -10,14 +10,14 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::app::App;
 use super::columns::{CLIENTS, Column, PLACES, lines as lines_of};
-use super::text::{alarms, headline};
+use super::text::{alarms, headline, states};
 
 const HELP: [&str; 10] = [
     "q, Esc    leave",
     "h, ?      this help",
     "s         sort by the next column",
     "r         turn the order round",
-    "c         clients, or devices and layers",
+    "c         clients, or places",
     "m         measure layers too, or devices alone",
     "space     stop and go",
     "+, -      longer or shorter interval",
@@ -28,11 +28,14 @@ const HELP: [&str; 10] = [
 /// Draws all of it.
 pub fn draw(frame: &mut Frame<'_>, app: &App) {
     let alarm_lines = alarm_lines(app);
-    let rows = [Constraint::Length(2), Constraint::Length(alarm_lines.len() as u16), Constraint::Min(0)];
-    let [top, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+    let states: Vec<Line<'static>> = app.view.iter().flat_map(states).map(Line::raw).collect();
+    let heights = [2, alarm_lines.len() as u16, states.len() as u16].map(Constraint::Length);
+    let [top, middle, about, bottom] =
+        Layout::vertical(heights.into_iter().chain([Constraint::Min(0)])).areas(frame.area());
     frame.render_widget(Paragraph::new(Text::from(title(app))), top);
     let alarm = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(Text::from(alarm_lines)).style(alarm), middle);
+    frame.render_widget(Paragraph::new(Text::from(states)), about);
     if let Some(view) = &app.view {
         let lines = match app.clients {
             true => table(&CLIENTS, &sorted_clients(app, view), bottom, app.scrolled),

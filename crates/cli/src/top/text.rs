@@ -1,6 +1,7 @@
 //! A view as plain text.
 
 use esker_serve::View;
+use esker_serve::rates::What;
 
 use super::columns::{CLIENTS, PLACES, Sort, lines as lines_of};
 use super::figures::{rate, span};
@@ -19,7 +20,11 @@ pub struct Choice {
 
 /// One line about the server as a whole.
 pub fn headline(view: &View) -> String {
-    let flows = view.rows.iter().filter(|row| row.kind.is_empty()).filter_map(|row| row.flow.as_ref());
+    let flows = view
+        .rows
+        .iter()
+        .filter(|row| matches!(row.what, What::Export | What::Mount))
+        .filter_map(|row| row.flow.as_ref());
     let ops: f64 = flows.map(|flow| flow.ops_s).sum();
     let what = [
         format!("up {}", span(view.uptime_s)),
@@ -43,6 +48,19 @@ pub fn alarms(view: &View) -> Vec<String> {
     problems.chain(frozen).chain(stopping).chain(broken).collect()
 }
 
+/// What file systems tell of themselves: a line for each mount that tells anything.
+pub fn states(view: &View) -> Vec<String> {
+    let mounts = view.rows.iter().filter(|row| row.what == What::Mount && !row.stats.is_empty());
+    let line = |stats: &std::collections::BTreeMap<String, f64>| {
+        stats
+            .iter()
+            .map(|(name, value)| format!("{name} {}", (value * 1000.0).round() / 1000.0))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    mounts.map(|row| format!("{} ({}): {}", row.name, row.kind, line(&row.stats))).collect()
+}
+
 /// All of it, in lines.
 pub fn page(view: &View, choice: Choice) -> String {
     let mut lines = vec![headline(view)];
@@ -50,6 +68,7 @@ pub fn page(view: &View, choice: Choice) -> String {
     let mut rows = view.rows.clone();
     choice.sort.places(&mut rows);
     lines.extend(lines_of(&PLACES, &rows, WIDTH));
+    lines.extend(states(view));
     if choice.clients {
         let mut clients = view.clients.clone();
         choice.sort.clients(&mut clients);

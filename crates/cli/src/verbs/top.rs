@@ -22,7 +22,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Top>(About {
     words: &["top"],
     summary: "Show what goes on in a server: operations, bytes, latencies, queues, energy, clients",
-    details: "Rates and latencies are of the last interval. On a terminal, h shows the keys. --batch and --once write plain \
+    details: "Rates and latencies are of the last interval. For a mount, operations are requests of the kernel, and bytes, latencies and \
+              the queue are those of its device; a line says what its file system tells of itself. On a terminal, h shows the keys. --batch and --once write plain \
               text, --json one object for each interval. A latency is a sixteenth too high at most.",
     examples: &[
         Example { line: "esker top --control run/esker.ctl", does: "the screen" },

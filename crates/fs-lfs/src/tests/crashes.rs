@@ -106,6 +106,34 @@ fn a_crash_while_segments_are_cleaned_loses_nothing() {
 }
 
 #[test]
+fn a_crash_behind_logs_of_data_alone_loses_no_synced_byte() {
+    let mut rng = Stream::named(7, "synced bytes");
+    let mut searched = Searched::default();
+    for block_bytes in [4096, 1024] {
+        let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB });
+        let mut before = ScriptOp::script("open #0 a rdwr,creat 0644\nopen #1 b rdwr,creat 0644\n").unwrap();
+        before.extend([0, 1].map(|file| ScriptOp::Write(Held(file), 150_000, 1, None)));
+        before.extend(ScriptOp::script("close #0\nclose #1\nsync all\n").unwrap());
+        let stage = Stage::new(subject, &before).unwrap_or_else(|breach| panic!("{breach}"));
+        let mut script = ScriptOp::script("open #0 a rdwr 0\nopen #1 b rdwr 0\n").unwrap();
+        for round in 0..40 {
+            let (file, bytes) = (Held(rng.below(2) as u8), 1 + rng.below(50_000));
+            let at = if rng.chance(0.9) { rng.below(100_000) } else { 150_000 + rng.below(50_000) };
+            script.push(ScriptOp::Write(file, bytes as u32, 10 + round, Some(at as i64)));
+            match rng.below(5) {
+                0..3 => script.push(ScriptOp::Sync(Durable::Data(file))),
+                3 => script.push(ScriptOp::Sync(Durable::File(file))),
+                _ => {}
+            }
+        }
+        let reach = Reach { states_max: 8, used_every: 16, seed: 5 };
+        searched.add(stage.search(&script, reach).unwrap_or_else(|breach| panic!("{breach}")));
+    }
+    println!("{searched:?}");
+    assert!(searched.states > 300, "{searched:?}");
+}
+
+#[test]
 fn a_failed_request_is_told_and_no_sync_seems_to_succeed_behind_it() {
     let stage = stage(4096);
     let script = ScriptOp::script(CASES[0].1).unwrap();

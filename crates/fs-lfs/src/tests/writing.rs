@@ -81,6 +81,42 @@ fn an_inode_without_a_name_is_deleted_behind_a_crash() {
 }
 
 #[test]
+fn synced_bytes_take_a_log_of_data_and_no_checkpoint() {
+    let size = 16 * MIB;
+    let media = made(size, MkfsConfig { live_counters: true, ..config(4096) }).unwrap();
+    run(move |rt| async move {
+        let fs: Rc<dyn FileSystem> = Rc::new(opened(&rt, &media).await);
+        let mut player = actor(fs.clone());
+        let checkpoint = |fs: &dyn FileSystem| fs.stats().iter().find(|stat| stat.name == "checkpoint").unwrap().value;
+        let mut play = async |script: &str| {
+            for op in ScriptOp::script(script).unwrap() {
+                player.call(&op).await;
+            }
+        };
+        play("open #0 a rdwr,creat 0644\nwrite #0 2000000 x1\nopen #1 b rdwr,creat 0644\nsync data #0\n").await;
+        let first = checkpoint(&*fs);
+        play("write #0 100000 x2 @5000\nsync data #0\nsync data #0\nwrite #0 900000 x3 @800000\nsync data #0\n").await;
+        assert_eq!(checkpoint(&*fs), first, "nothing but bytes of one file changed");
+        let whole = media.bytes(ByteRange::new(0, size).unwrap());
+        let rows = listing::rows(&*fs, Call::at(now())).await.unwrap();
+        let behind_a_crash = async |image: &[u8]| {
+            let media = super::media(image);
+            opened(&rt, &media).await.close().await.unwrap();
+            judged(&rt, &media).await
+        };
+        assert_eq!(behind_a_crash(&whole).await, rows);
+        play("write #0 10 x4 @0\nwrite #1 10 x5 @0\nsync data #1\n").await;
+        assert_eq!(checkpoint(&*fs), first + 1.0, "bytes of two files changed, and one grew");
+        play("write #0 10 x6 @0\nchmod b 0600\nsync data #0\n").await;
+        assert_eq!(checkpoint(&*fs), first + 2.0, "more than bytes changed before");
+        play("write #0 10 x7 @0\nsync file #0\n").await;
+        assert_eq!(checkpoint(&*fs), first + 3.0, "times are durable too");
+        fs.close().await.unwrap();
+        judged(&rt, &media).await;
+    });
+}
+
+#[test]
 fn a_checkpoint_of_several_logs_counts_only_if_all_are_there() {
     let size = 3 * MIB;
     let media = made(size, MkfsConfig { segment_bytes: Some(32 * KIB), ..config(1024) }).unwrap();

@@ -182,7 +182,7 @@ impl Inner {
             }
         }
         if how.durable {
-            self.sync().await?;
+            self.sync_data(inode.number).await?;
         }
         Ok(Written { bytes: done - start, end: done })
     }
@@ -200,14 +200,19 @@ impl Inner {
         let prepared = self.prepare(call, inode, at..at + len).await?;
         self.check()?;
         prepared.write(&mut piece.slice(0, len as usize));
-        inode.change(|state| {
+        let is_bytes_alone = inode.change(|state| {
+            let before = (state.record.size, state.record.mode);
             state.record.size = state.record.size.max(at + len);
             state.stamp(call.now);
             if how.kill_privileges {
                 state.kill_privileges();
             }
+            before == (state.record.size, state.record.mode)
         });
-        self.note_change(call.now);
+        match is_bytes_alone {
+            true => self.note_bytes(call.now, inode.number),
+            false => self.note_change(call.now),
+        }
         Ok(len)
     }
 

@@ -13,7 +13,8 @@ use esker_fs_pages::Frozen;
 use esker_vfs::Ino;
 
 use super::clean::{Cleaning, Liveness};
-use super::plan::{Owner, PlannedBlock, PlannedFile};
+use super::data_sync::Unlogged;
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
 use super::table::Inode;
 use super::tree::{FileMap, MovedNode};
 use super::{Inner, LogHead};
@@ -61,6 +62,8 @@ impl Inner {
         let files = changed.map(|inode| self.freeze_file(inode)).collect();
         let deleted = std::mem::take(&mut *self.deleted.borrow_mut());
         *self.deleting.borrow_mut() = deleted.keys().copied().collect();
+        self.unlogged.set(Unlogged::Nothing);
+        self.synced_blocks.set(0);
         Snapshot { files, deleted, inodes: self.inodes.get() }
     }
 
@@ -79,10 +82,7 @@ impl Inner {
 
     /// Makes a checkpoint of a snapshot, which is durable then. It cleans segments on the way.
     pub(super) async fn make_checkpoint(&self, snapshot: Snapshot, cleaning: Cleaning) -> Result<(), LfsError> {
-        let head = self.head.get();
-        let chain = vec![head.segment, head.next];
-        let (cno, files, ended_nodes) = (head.cno + 1, Vec::new(), BTreeSet::new());
-        let mut making = Making { inner: self, cno, files, chain, head, ended_nodes };
+        let mut making = Making::new(self);
         let Snapshot { files, deleted, inodes } = snapshot;
         making.plan_moves(&cleaning).await?;
         let (mut frozen, inodes_of_users) = (Vec::new(), files.iter().map(|file| file.inode.clone()));
@@ -101,9 +101,7 @@ impl Inner {
         self.core.free_segments(&cleaning.victims).await?;
         let logs = making.plan_segments().await?;
         let head = making.write(&logs).await?;
-        self.head.set(head);
-        let numbered = making.chain.iter().copied().zip(making.head.sequence..);
-        self.sequences.borrow_mut().extend(numbered);
+        making.go_on(head);
         self.core.in_flight.borrow_mut().clear();
         self.core.landed.notify_all();
         self.wake_rested();
@@ -116,6 +114,22 @@ impl Inner {
         }
         self.drop_all_unused();
         Ok(())
+    }
+}
+
+impl<'i> Making<'i> {
+    /// The next checkpoint, without anything in it.
+    pub(super) fn new(inner: &'i Inner) -> Making<'i> {
+        let head = inner.head.get();
+        let chain = vec![head.segment, head.next];
+        Making { inner, cno: head.cno + 1, files: Vec::new(), chain, head, ended_nodes: BTreeSet::new() }
+    }
+
+    /// Its logs are on the medium: the next one begins there.
+    pub(super) fn go_on(&self, head: LogHead) {
+        self.inner.head.set(head);
+        let numbered = self.chain.iter().copied().zip(self.head.sequence..);
+        self.inner.sequences.borrow_mut().extend(numbered);
     }
 }
 
@@ -151,7 +165,7 @@ impl Making<'_> {
     }
 
     /// Plans the blocks of a frame that lie before the end of the file.
-    async fn plan_frame(
+    pub(super) async fn plan_frame(
         &self,
         inode: &Rc<Inode>,
         record: &InodeRecord,
@@ -315,35 +329,44 @@ impl Making<'_> {
 
     /// Plans SUFILE and DAT, and takes the segments that all of the plan needs. Each of them changes the others, so it
     /// goes on until nothing changes.
-    async fn plan_segments(&mut self) -> Result<Vec<super::plan::PlannedLog>, LfsError> {
-        let inner = self.inner;
-        let core = &inner.core;
+    async fn plan_segments(&mut self) -> Result<Vec<PlannedLog>, LfsError> {
         let mut rounds = 0;
         loop {
             self.touch_usages(rounds < COUNTER_ROUNDS).await?;
             self.plan_meta(ino::SUFILE).await?;
             let is_settled = !self.plan_dat().await?;
-            let geometry = core.geometry;
-            let room = |link: usize| match self.chain.get(link) {
-                Some(segment) => {
-                    let range = geometry.segment(*segment);
-                    let begun = if link == 0 { self.head.offset } else { 0 };
-                    (range.end - range.start).saturating_sub(begun)
-                }
-                None => geometry.segment_blocks,
-            };
-            let logs = super::plan::cut(&self.files, geometry.block_bytes, room);
-            let needed = logs.last().map_or(0, |log| log.link) + 2;
-            let is_enough = self.chain.len() >= needed;
-            while self.chain.len() < needed {
-                let taken = core.take_segment(|segment| inner.may_take(segment)).await?;
-                self.chain.push(taken.ok_or(LfsError::NoRoom)?);
-            }
+            let logs = self.cut(true);
+            let is_enough = self.take_segments(&logs).await?;
             rounds += 1;
             if is_settled && is_enough {
                 return Ok(logs);
             }
         }
+    }
+
+    /// The logs of all that is planned so far.
+    pub(super) fn cut(&self, has_super_root: bool) -> Vec<PlannedLog> {
+        let geometry = &self.inner.core.geometry;
+        let room = |link: usize| match self.chain.get(link) {
+            Some(segment) => {
+                let range = geometry.segment(*segment);
+                let begun = if link == 0 { self.head.offset } else { 0 };
+                (range.end - range.start).saturating_sub(begun)
+            }
+            None => geometry.segment_blocks,
+        };
+        super::plan::cut(&self.files, geometry.block_bytes, room, has_super_root)
+    }
+
+    /// Takes the segments that logs need, and one more. Answers whether there were enough.
+    pub(super) async fn take_segments(&mut self, logs: &[PlannedLog]) -> Result<bool, LfsError> {
+        let needed = logs.last().map_or(0, |log| log.link) + 2;
+        let is_enough = self.chain.len() >= needed;
+        while self.chain.len() < needed {
+            let taken = self.inner.core.take_segment(|segment| self.inner.may_take(segment)).await?;
+            self.chain.push(taken.ok_or(LfsError::NoRoom)?);
+        }
+        Ok(is_enough)
     }
 
     /// Makes the blocks of the SUFILE part of the plan that will change.

@@ -71,6 +71,12 @@ impl Core {
         });
     }
 
+    /// The same in a log of data alone. The next checkpoint writes the entry.
+    pub(super) async fn dat_place(&self, vblock: u64, place: u64, cno: u64) -> Result<(), LfsError> {
+        let entry = self.dat_entry(vblock).await?;
+        self.dat_put(vblock, DatEntry { place, start: cno, ..entry }).await
+    }
+
     async fn dat_put(&self, vblock: u64, entry: DatEntry) -> Result<(), LfsError> {
         let place = self.entry_place(&self.geometry.dat, vblock)?;
         self.meta_edit(&self.dat, place.block, |block| entry.write(&mut block[place.offset..])).await

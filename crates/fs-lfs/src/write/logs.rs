@@ -33,7 +33,7 @@ impl Making<'_> {
     }
 
     /// First block of a log.
-    fn place_of(&self, log: &PlannedLog) -> u64 {
+    pub(super) fn place_of(&self, log: &PlannedLog) -> u64 {
         let begun = if log.link == 0 { self.head.offset } else { 0 };
         self.inner.core.geometry.segment(self.chain[log.link]).start + begun + log.offset
     }
@@ -60,7 +60,10 @@ impl Making<'_> {
         }
     }
 
-    fn blocks_of<'l>(&'l self, log: &'l PlannedLog) -> impl Iterator<Item = (&'l PlannedFile, &'l PlannedBlock)> {
+    pub(super) fn blocks_of<'l>(
+        &'l self,
+        log: &'l PlannedLog,
+    ) -> impl Iterator<Item = (&'l PlannedFile, &'l PlannedBlock)> {
         log.parts.iter().flat_map(|part| {
             let file = &self.files[part.file];
             (part.first..part.first + part.blocks).map(move |number| (file, file.block(number)))
@@ -139,17 +142,18 @@ impl Making<'_> {
         });
     }
 
-    async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
+    /// Writes one of `logs`.
+    pub(super) async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
         let core = &self.inner.core;
-        let bytes = self.log_bytes(log, log == &logs[0]);
+        let bytes = self.log_bytes(log, logs);
         core.medium.write(self.place_of(log) * core.geometry.block_bytes as u64, &bytes).await
     }
 
     /// A whole log, with right sums.
-    fn log_bytes(&self, log: &PlannedLog, is_first: bool) -> Vec<u8> {
+    fn log_bytes(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Vec<u8> {
         let core = &self.inner.core;
         let (block, seed) = (core.geometry.block_bytes, core.superblock.get().seed);
-        let mut header = self.header(log, is_first);
+        let mut header = self.header(log, flags(log, logs));
         let files: Vec<LogFile> = log
             .parts
             .iter()
@@ -178,15 +182,13 @@ impl Making<'_> {
         bytes
     }
 
-    fn header(&self, log: &PlannedLog, is_first: bool) -> LogHeader {
-        let begin = if is_first { flag::BEGIN } else { 0 };
-        let end = if log.has_super_root { flag::END | flag::SUPER_ROOT } else { 0 };
+    fn header(&self, log: &PlannedLog, flags: u16) -> LogHeader {
         LogHeader {
             data_sum: 0,
             summary_sum: 0,
             magic: LogHeader::MAGIC,
             bytes: 0,
-            flags: begin | end,
+            flags,
             sequence: self.head.sequence + log.link as u64,
             created: self.inner.seconds(),
             next: self.inner.core.geometry.segment(self.chain[log.link + 1]).start,
@@ -232,15 +234,30 @@ impl Making<'_> {
         }
     }
 
-    fn head_behind(&self, last: &PlannedLog) -> LogHead {
+    /// Where the log goes on behind a checkpoint.
+    pub(super) fn head_behind(&self, last: &PlannedLog) -> LogHead {
+        let sequence = self.head.sequence + last.link as u64;
         let begun = if last.link == 0 { self.head.offset } else { 0 };
         LogHead {
             segment: self.chain[last.link],
             offset: begun + last.offset + last.blocks(),
-            sequence: self.head.sequence + last.link as u64,
+            sequence,
             next: self.chain[last.link + 1],
             cno: self.cno,
             log: self.place_of(last),
+            log_sequence: sequence,
         }
     }
+}
+
+/// Flags of one of the logs that belong together: those of a checkpoint, or of data that are synced without one.
+fn flags(log: &PlannedLog, logs: &[PlannedLog]) -> u16 {
+    let is_checkpoint = logs.last().is_some_and(|last| last.has_super_root);
+    let all = [
+        (flag::BEGIN, log == &logs[0]),
+        (flag::END, logs.last() == Some(log)),
+        (flag::SUPER_ROOT, log.has_super_root),
+        (flag::DATA_SYNC, !is_checkpoint),
+    ];
+    all.into_iter().filter(|(_, is_set)| *is_set).fold(0, |flags, (flag, _)| flags | flag)
 }

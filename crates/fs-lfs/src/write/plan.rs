@@ -105,16 +105,21 @@ impl PlannedLog {
 /// Fewest blocks of a log.
 pub(super) const LOG_BLOCKS_MIN: u64 = 2;
 
-/// Cuts files into logs. `room` tells how many blocks each segment of the chain has left. The last log ends with the
-/// super root.
-pub(super) fn cut(files: &[PlannedFile], block_bytes: usize, room: impl Fn(usize) -> u64) -> Vec<PlannedLog> {
+/// Cuts files into logs. `room` tells how many blocks each segment of the chain has left. The last log of a checkpoint
+/// ends with the super root.
+pub(super) fn cut(
+    files: &[PlannedFile],
+    block_bytes: usize,
+    room: impl Fn(usize) -> u64,
+    has_super_root: bool,
+) -> Vec<PlannedLog> {
     let mut cutter = Cutter::new(block_bytes, &room);
     for (number, file) in files.iter().enumerate() {
         for (block, planned) in file.blocks().enumerate() {
             cutter.add(number, block, planned.what);
         }
     }
-    cutter.end()
+    cutter.end(has_super_root)
 }
 
 struct Cutter<'r> {
@@ -168,11 +173,11 @@ impl<'r> Cutter<'r> {
         self.find_room();
     }
 
-    fn end(mut self) -> Vec<PlannedLog> {
-        if self.log.blocks() + 1 > (self.room)(self.log.link) - self.log.offset {
+    fn end(mut self, has_super_root: bool) -> Vec<PlannedLog> {
+        if has_super_root && self.log.blocks() + 1 > (self.room)(self.log.link) - self.log.offset {
             self.close();
         }
-        self.log.has_super_root = true;
+        self.log.has_super_root = has_super_root;
         self.logs.push(self.log);
         self.logs
     }
@@ -198,7 +203,7 @@ mod tests {
     fn logs_fill_segments_and_hold_each_block_once() {
         for (first, all) in [(32, 32), (1, 32), (2, 40), (7, 33), (0, 64)] {
             let files = files(&[(3, 0), (0, 1), (200, 9), (1, 1)]);
-            let logs = cut(&files, 1024, |link| if link == 0 { first } else { all });
+            let logs = cut(&files, 1024, |link| if link == 0 { first } else { all }, true);
             let mut next = (0, 0);
             for (number, log) in logs.iter().enumerate() {
                 let room = if log.link == 0 { first } else { all };

@@ -50,6 +50,8 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
         resting: RefCell::default(),
         sequences: RefCell::default(),
         me: OnceCell::new(),
+        unlogged: Cell::default(),
+        synced_blocks: Cell::default(),
         inodes: Cell::new(checkpoint.head.inodes),
         inode_hint: Cell::new(ino::FIRST),
         commit: GroupCommit::new(0),
@@ -74,6 +76,7 @@ fn head(superblock: &LfsSuperblock, core: &Core, latest: &Latest) -> LogHead {
         next: geometry.segment_of(log.header.next),
         cno: latest.cno.max(superblock.last_cno),
         log: log.place,
+        log_sequence: log.header.sequence,
     }
 }
 

@@ -67,7 +67,7 @@ impl Inner {
         let superblock = LfsSuperblock {
             last_cno: head.cno,
             last_log: head.log,
-            last_sequence: head.sequence,
+            last_sequence: head.log_sequence,
             free_blocks: core.segments.get().clean * core.geometry.segment_blocks,
             written: self.seconds(),
             state: before.state & !state::VALID | bits,

@@ -124,7 +124,12 @@ impl FileSystem for Lfs {
             return Step::Now(Err(error));
         }
         let fs = self.0.clone();
-        answer(async move { fs.sync().await })
+        answer(async move {
+            match what {
+                Sync::Data(ino) => fs.sync_data(ino.0).await,
+                Sync::File(_) | Sync::All => fs.sync().await,
+            }
+        })
     }
 
     fn space(&self, _: Call) -> Answer<Space> {

@@ -40,13 +40,23 @@ const BEFORE: &str = "mkdir w 0755\nopen #0 w/large rdwr,creat 0644\nwrite #0 19
     link w/large w/other\nmkdir w/sub 0700\nopen #1 w/sub/cut rdwr,creat 0644\nwrite #1 900000 x4\nsync all\n\
     truncate #1 10001\nallocate #1 punch 0 8192\nclose #1\nrename w/sub w/moved replace\nchown w/pipe 1000 100\n\
     open #0 w/gone rdwr,creat 0644\nwrite #0 500000 x5\nsync all\nunlink w/gone\nclose #0\n";
+/// The last calls before a crash: bytes that are synced alone, in logs that the kernel must bring forward.
+const SYNCED: &str =
+    "open #0 w/large rdwr 0\nwrite #0 200000 x8 @300000\nsync data #0\nwrite #0 50 x9 @9\nsync data #0\n";
 /// Calls that it makes behind the guest.
 const AFTER: &str = "open #0 w/large rdwr 0\nwrite #0 300000 x6 @100000\ntruncate #0 1500000\nclose #0\n\
     mkdir back 0755\nrename w/moved back/moved replace\nopen #0 back/new rdwr,creat 0644\nwrite #0 700000 x7\n\
     sync all\nclose #0\nunlink w/other\n";
 
-/// Plays calls with the writer, and unmounts.
-async fn play(rt: &Rt, media: &Rc<Media>, script: &str) -> Vec<String> {
+/// How the writer ends.
+#[derive(PartialEq, Eq)]
+enum End {
+    Unmount,
+    Crash,
+}
+
+/// Plays calls with the writer.
+async fn play(rt: &Rt, media: &Rc<Media>, script: &str, end: End) -> Vec<String> {
     let now = Stamp(1_700_000_100_000_000_000);
     let fs: Rc<dyn FileSystem> = Rc::new(Lfs::open(rt, device(rt, media), now).await.unwrap());
     let mut player = actor(fs.clone());
@@ -56,7 +66,9 @@ async fn play(rt: &Rt, media: &Rc<Media>, script: &str) -> Vec<String> {
     }
     drop(player);
     let shown = rows(&*fs, Call::at(now)).await.unwrap();
-    fs.close().await.unwrap();
+    if end == End::Unmount {
+        fs.close().await.unwrap();
+    }
     shown
 }
 
@@ -66,8 +78,8 @@ async fn is_clean(rt: &Rt, media: &Rc<Media>, name: &str) {
     assert!(findings.is_empty(), "{name}:\n{}", findings.join("\n"));
 }
 
-/// Writes a file system of ours to a file.
-fn make(path: &Path, block_bytes: u32) {
+/// Writes a file system of ours to a file. The last writer crashed. Answers the row of the file that it had synced.
+fn make(path: &Path, block_bytes: u32) -> String {
     let (media, sim) = (Media::new(DEVICE_BYTES), Sim::new(SimConfig::seeded(1)));
     let (rt, made) = (sim.rt(), media.clone());
     let config = MkfsConfig {
@@ -76,22 +88,39 @@ fn make(path: &Path, block_bytes: u32) {
         live_counters: block_bytes == 1024,
         ..MkfsConfig::usual(Stamp(1_700_000_000_000_000_000))
     };
-    sim.block_on(async move {
+    let synced = sim.block_on(async move {
         mkfs(&rt, device(&rt, &made), &config).await.unwrap();
-        play(&rt, &made, BEFORE).await;
+        play(&rt, &made, BEFORE, End::Unmount).await;
         is_clean(&rt, &made, "before the guest").await;
+        let rows = play(&rt, &made, SYNCED, End::Crash).await;
+        rows.into_iter().find(|row| row.starts_with(LARGE)).unwrap()
     });
     let all = esker_base::ByteRange::new(0, DEVICE_BYTES).unwrap();
     std::fs::write(path, media.bytes(all)).unwrap();
+    synced
 }
 
-/// What Esker reads of a device is what the guest told.
-fn compare(path: &Path, name: &str, told: &GuestTold) {
+/// What the row of the file begins with, and its parts without the time.
+const LARGE: &str = "./w/large|";
+
+fn without_time(row: &str) -> Vec<&str> {
+    row.split('|').enumerate().filter(|(nr, _)| *nr != TIME).map(|(_, part)| part).collect()
+}
+
+/// The part of a row that is a time.
+const TIME: usize = 7;
+
+/// What Esker reads of a device is what the guest told, and the guest saw what was synced before.
+fn compare(path: &Path, name: &str, told: &GuestTold, synced: Option<&String>) {
     let mut store = SparseStore::default();
     store.write(0, &std::fs::read(path).unwrap());
     let media = Media::of(DEVICE_BYTES, store);
     let trees = ["latest", "snapshot"].map(|which| told.rows(&format!("{name}-{which}")));
     assert!(trees.iter().all(|tree| tree.len() > 60), "{name}: the guest told of both trees");
+    if let Some(synced) = synced {
+        let seen = trees[1].iter().find(|row| row.starts_with(LARGE)).unwrap();
+        assert_eq!(without_time(seen), without_time(synced), "{name}: the kernel brings synced bytes forward");
+    }
     let table = |from: &str, to: &str, count| {
         let rows = told.table(&format!("{from} {name}"), &format!("{to} {name}"), count);
         assert!(!rows.is_empty(), "{name}: {from}");
@@ -115,7 +144,7 @@ fn compare(path: &Path, name: &str, told: &GuestTold) {
         assert_eq!(listed, in_use.map(on_medium).collect::<Vec<_>>(), "{name}: lssu");
         assert_eq!(columns(&dump(&volume, Show::Checkpoints).await.unwrap(), 7), checkpoints, "{name}: lscp");
         if name != "theirs" {
-            let written = play(&rt, &media, AFTER).await;
+            let written = play(&rt, &media, AFTER, End::Unmount).await;
             is_clean(&rt, &media, &format!("{name} behind the guest")).await;
             let reader = LfsReader::open(&rt, device(&rt, &media), None).await.unwrap();
             assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), written, "{name} behind the guest");
@@ -135,8 +164,7 @@ fn boot(image: &Image, dir: &Path) {
     let paths: Vec<PathBuf> = USED.iter().map(|(disk, ..)| dir.join(disk)).collect();
     std::fs::write(&paths[0], []).unwrap();
     std::fs::OpenOptions::new().write(true).open(&paths[0]).unwrap().set_len(DEVICE_BYTES).unwrap();
-    make(&paths[1], USED[1].2);
-    make(&paths[2], USED[2].2);
+    let synced = [None, Some(make(&paths[1], USED[1].2)), Some(make(&paths[2], USED[2].2))];
     let drive =
         |path: &PathBuf| ["-drive".to_string(), format!("file={},format=raw,if=virtio,cache=unsafe", path.display())];
     let devices: Vec<String> = paths.iter().flat_map(drive).collect();
@@ -152,8 +180,8 @@ fn boot(image: &Image, dir: &Path) {
     println!("kernel {}, {:.1} s\n{}", log.kernel, log.seconds, log.table());
     assert!(log.is_good(), "{}\n{}", log.table(), log.text);
     let told = GuestTold(log.text);
-    for ((_, name, ..), path) in USED.iter().zip(&paths) {
-        compare(path, name, &told);
+    for (((_, name, ..), path), synced) in USED.iter().zip(&paths).zip(&synced) {
+        compare(path, name, &told, synced.as_ref());
     }
 }
 

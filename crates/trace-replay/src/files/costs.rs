@@ -67,30 +67,28 @@ pub struct CallCosts {
 }
 
 /// Where the built-in figures come from.
-const BUILT_IN: &str =
-    "built-in figures of ram, of another machine and a build for tests (`esker calibrate` measures this one)";
+const BUILT_IN: &str = "built-in figures of ram on another machine (`esker calibrate` measures this one)";
 
-/// Of ram, by `esker calibrate --rounds 1` at real-time priority on 2026-11-27: AMD EPYC, 2 CPUs, a build for tests. A
-/// build for use takes less.
+/// Of ram, by `esker calibrate` of a release build on 2026-11-27: AMD EPYC, 2 CPUs, otherwise idle.
 const RAM: [(f64, f64); CostClass::ALL.len()] = [
-    (824.0, 0.0),
-    (1324.0, 0.0),
-    (2424.0, 0.0),
-    (183.0, 0.0),
-    (225.0, 35.0),
-    (393.0, 42.3),
-    (127.0, 0.0),
-    (483.0, 0.0),
-    (145.0, 0.0),
-    (575.0, 18_964.0),
-    (1098.0, 0.0),
-    (1082.0, 0.0),
-    (1228.0, 0.0),
-    (2491.0, 0.0),
-    (3214.0, 0.0),
-    (2703.0, 0.0),
-    (1640.0, 0.0),
-    (3844.0, 0.0),
+    (454.1, 0.0),
+    (661.1, 0.0),
+    (1640.5, 0.0),
+    (159.8, 0.0),
+    (96.4, 32.9),
+    (128.0, 38.3),
+    (26.4, 0.0),
+    (218.8, 0.0),
+    (50.6, 0.0),
+    (191.3, 14_665.0),
+    (569.0, 0.0),
+    (561.0, 0.0),
+    (608.6, 0.0),
+    (1585.1, 0.0),
+    (1934.1, 0.0),
+    (1592.1, 0.0),
+    (1043.0, 0.0),
+    (2203.4, 0.0),
 ];
 
 impl CostClass {
