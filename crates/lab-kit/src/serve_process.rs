@@ -24,7 +24,6 @@ const SLOWED_BEGUN_WITHIN: Duration = Duration::from_secs(120);
 /// A server that is ready; killed when dropped.
 pub struct ServeProcess {
     program: Bound,
-    control: BufReader<UnixStream>,
     folder: TempDir,
 }
 
@@ -69,21 +68,23 @@ impl ServeProcess {
             ready(command.args(args.iter().map(in_folder)))
         })?;
         let within = if runner.is_empty() { BEGUN_WITHIN } else { SLOWED_BEGUN_WITHIN };
-        let control = BufReader::new(program.connect(&at("control"), within)?);
-        let mut server = ServeProcess { program, control, folder };
+        program.connect(&at("control"), within)?;
+        let mut server = ServeProcess { program, folder };
         // Commands are taken when all else that belongs to the start is done.
         server.ask(&json!({ "do": "hello" }))?;
         Ok(server)
     }
 
-    /// Asks over the control socket for what is not refused.
+    /// Asks over the control socket for what is not refused. The server ends connections that are silent for long, so
+    /// each command has its own.
     ///
     /// # Errors
     /// A refusal, and a server that is gone.
     pub fn ask(&mut self, command: &Value) -> Result<Value, LabError> {
-        self.control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
+        let mut control = BufReader::new(UnixStream::connect(self.at("control")).map_err(failed)?);
+        control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
         let mut line = String::new();
-        self.control.read_line(&mut line).map_err(failed)?;
+        control.read_line(&mut line).map_err(failed)?;
         let mut answer: Value = serde_json::from_str(&line).map_err(|error| peer::fault(PROGRAM, error))?;
         match answer["ok"].as_bool() {
             Some(true) => Ok(answer["result"].take()),

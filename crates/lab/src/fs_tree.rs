@@ -57,7 +57,7 @@ const STEPS: [TreeStep; 10] = [
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (rounds, files) = lab.scale((3, 1_500), (7, 12_000));
     let tree = Tree::new(lab, files)?;
-    let mut arms = KINDS.into_iter().map(|kind| Arm::new(lab, kind, 2 * GIB)).collect::<Result<Vec<_>, _>>()?;
+    let mut arms = KINDS.into_iter().map(|kind| Arm::new(lab, kind, GIB)).collect::<Result<Vec<_>, _>>()?;
     // Seconds by arm, step and round.
     let mut seconds = vec![vec![Vec::new(); STEPS.len()]; arms.len()];
     for round in 0..rounds {

@@ -19,10 +19,10 @@ use esker_guest::machine::{Guest, Power};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
 const IMAGE: Recipe = Recipe {
-    name: "nilfs2-1",
+    name: "nilfs2-3",
     kernels: &["linux-image-amd64"],
-    packages: &["busybox-static", "nilfs-tools", "util-linux", "libc6", "libgcc-s1"],
-    programs: &["busybox", "mkfs.nilfs2"],
+    packages: &["busybox-static", "coreutils", "nilfs-tools", "util-linux", "libc6", "libgcc-s1"],
+    programs: &["busybox", "cksum", "dd", "mkfs.nilfs2"],
     modules: &["virtio_pci", "virtio_blk", "nilfs2", "fuse"],
 };
 const MEMORY_MIB: u32 = 1536;
@@ -39,20 +39,23 @@ const PROGRAM: &str = "the guest";
 const TOLD: &str = "TOLD ";
 
 const SHELL: &str = r#"
+# That of busybox knows no fdatasync.
+DD="/bin/dd status=none"
+
 # written DISK: bytes that the device took.
 written() { read -r _ _ _ _ _ _ sectors _ </sys/block/$1/stat; echo $((sectors * 512)); }
 
 # load: fills the file and overwrites it.
 load() {
-  dd if=/bin/esker of=/mnt/file bs=1M count=$FILE_MIB 2>/dev/null || return
+  $DD if=/bin/esker of=/mnt/file bs=1M count=$FILE_MIB || return
   sync
   while read -r from to how; do
-    dd if=/bin/esker of=/mnt/file bs=4096 count=1 skip=$from seek=$to conv=notrunc${how:+,$how} 2>/dev/null || return
+    $DD if=/bin/esker of=/mnt/file bs=4096 count=1 skip=$from seek=$to conv=notrunc${how:+,$how} || return
   done </tmp/writes
   sync
 }
 
-sum() { set -- $(cksum </mnt/file); echo $1; }
+sum() { set -- $(/bin/cksum </mnt/file); echo $1; }
 
 mount_theirs() { mount -t nilfs2 /dev/$1 /mnt; }
 mount_ours() { esker mount lfs /mnt --on "d = raw path=/dev/$1 @" --background --log-file /tmp/log; }
@@ -60,7 +63,7 @@ mount_ours() { esker mount lfs /mnt --on "d = raw path=/dev/$1 @" --background -
 # use NAME DISK: mounts, loads and unmounts; the bytes of all that are told.
 use() {
   before=$(written $2)
-  mount_$1 $2 && load || { echo "EVENT $1 failed"; cat /tmp/log; return; }
+  mount_$1 $2 && load || { echo "EVENT $1 failed"; return; }
   echo "TOLD $1_sum $(sum)"
   esker umount /mnt 2>/dev/null || umount /mnt
   echo "TOLD $1_bytes $(($(written $2) - before))"
