@@ -6,19 +6,16 @@ mod rules;
 
 use std::rc::Rc;
 
-use esker_base::Nanos;
 use esker_base::units::KIB;
-use esker_block::Device;
+use esker_base::{Errno, Nanos};
+use esker_block::{Buf, Device};
 use esker_dev::Media;
 use esker_rt::Rt;
-use esker_vfs::{Entry, FileSystem, Name, New, NewKind, Remove, Sync, Write};
+use esker_vfs::{At, Call, Entry, FileSystem, Name, New, NewKind, Remove, Stamp, Sync, Write};
 
 use super::{config, made};
 use crate::check::Counted;
 use crate::{Lfs, LfsConfig, MkfsConfig, SnapshotCounting, check};
-use esker_base::Errno;
-use esker_block::Buf;
-use esker_vfs::{At, Call, Stamp};
 
 /// How a mount counts by a rule.
 fn by(snapshots: SnapshotCounting) -> LfsConfig {
@@ -44,14 +41,9 @@ impl Mount {
     }
 
     async fn over(rt: &Rt, device: Rc<dyn Device>, config: LfsConfig) -> Mount {
-        let mut mount = Mount { rt: rt.clone(), fs: Mount::open(rt, device, config).await, now: 0 };
-        mount.now = 1;
-        mount
-    }
-
-    async fn open(rt: &Rt, device: Rc<dyn Device>, config: LfsConfig) -> Lfs {
         let now = Stamp(super::MADE as i64 * 1_000_000_000);
-        Lfs::open_with(rt, device, now, config).await.unwrap_or_else(|error| panic!("{error}"))
+        let fs = Lfs::open_with(rt, device, now, config).await.unwrap_or_else(|error| panic!("{error}"));
+        Mount { rt: rt.clone(), fs, now: 1 }
     }
 
     fn call(&self) -> Call {
