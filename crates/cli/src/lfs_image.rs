@@ -199,14 +199,18 @@ async fn holds_data(rt: &Rt, device: Rc<dyn Device>) -> Result<bool, LfsError> {
 fn counted(found: &Found) -> String {
     let counted = &found.counted;
     format!(
-        "{}: {} checkpoints, {} of them snapshots; {} segments with {} logs; {} blocks and {} inodes in the latest",
+        "{}: {} checkpoints, {} of them snapshots; {} segments with {} logs; {} blocks and {} inodes in the latest; {} \
+         counters of live blocks are off, by {} of {} blocks",
         if found.is_clean() { "clean" } else { "damaged" },
         counted.checkpoints,
         counted.snapshots,
         counted.segments_dirty,
         counted.logs,
         counted.blocks,
-        counted.inodes
+        counted.inodes,
+        counted.counters_off,
+        counted.miscounted_blocks,
+        counted.counted_blocks
     )
 }
 
@@ -228,6 +232,9 @@ fn findings_json(found: &Found) -> serde_json::Value {
         "snapshots": counted.snapshots,
         "segments_dirty": counted.segments_dirty,
         "logs": counted.logs,
+        "counters_off": counted.counters_off,
+        "miscounted_blocks": counted.miscounted_blocks,
+        "counted_blocks": counted.counted_blocks,
         "blocks": counted.blocks,
         "inodes": counted.inodes,
     })

@@ -143,6 +143,7 @@ pub const ALL: &[Verb] = &[
     fs_play::VERB,
     lfs::SNAPSHOT,
     lfs::CHECKPOINTS,
+    lfs::SEGMENTS,
     lfs::CLEAN,
     hugepage_run::VERB,
     hugepage_status::VERB,

@@ -67,8 +67,13 @@ pub struct Counted {
     pub blocks: u64,
     /// Inodes of the latest checkpoint.
     pub inodes: u64,
-    /// Segments whose counter of live blocks is not what a count gives, where there are counters.
+    /// Segments whose counter is not the number of their blocks that live or that a snapshot protects, where there are
+    /// counters.
     pub counters_off: u64,
+    /// Blocks by which these counters differ from that, without signs.
+    pub miscounted_blocks: u64,
+    /// Blocks that live or that a snapshot protects.
+    pub counted_blocks: u64,
 }
 
 /// What a check found.
@@ -135,7 +140,9 @@ struct Checker<'v> {
     reached: BTreeSet<u64>,
     /// Blocks of the DAT.
     dat_places: BTreeSet<u64>,
-    /// Live blocks of each segment.
+    /// Snapshots, in ascending order.
+    snapshots: Vec<u64>,
+    /// Blocks of each segment that live or that a snapshot protects.
     live: BTreeMap<u64, u64>,
 }
 
@@ -149,6 +156,7 @@ impl<'v> Checker<'v> {
             untold: BTreeSet::new(),
             reached: BTreeSet::new(),
             dat_places: BTreeSet::new(),
+            snapshots: Vec::new(),
             live: BTreeMap::new(),
         }
     }

@@ -17,7 +17,7 @@ pub mod table;
 pub mod usage;
 
 pub use alloc::{Allocator, EntryPlace};
-pub use checkpoint::{CheckpointEntry, CpfileHeader};
+pub use checkpoint::{CheckpointEntry, CpfileHeader, ScanRecord};
 pub use dat::DatEntry;
 pub use dir::{DirRecord, DirRecords};
 pub use inode::{InodeRecord, SuperRoot};

@@ -35,6 +35,7 @@ pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;
 pub use volume::Volume;
 pub use write::Lfs;
+pub use write::counting::{LfsConfig, SnapshotCounting};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::format::superblock::{COMPAT_LIVE_COUNTERS, FIRST_OFFSET, second_offse
 use crate::format::usage::{self, UsageHead};
 use crate::format::{
     Allocator, CNO_MAX, CheckpointEntry, CpfileHeader, DatEntry, EntryTable, InodeRecord, LfsSuperblock, LiveCounters,
-    LogFile, LogHeader, MapRoot, Payload, SegmentUsage, SufileHeader, SuperRoot, ino,
+    LogFile, LogHeader, MapRoot, Payload, ScanRecord, SegmentUsage, SufileHeader, SuperRoot, ino,
 };
 use crate::medium::ImageDevice;
 
@@ -312,6 +312,9 @@ impl Plan<'_> {
         let shape = EntryTable::of_checkpoints(CheckpointEntry::BYTES as u64, self.block as u64);
         let mut block = vec![0; self.block];
         CpfileHeader { checkpoints: 1, snapshots: 0, next: 0, prev: 0 }.write(&mut block);
+        if self.superblock.compat & COMPAT_LIVE_COUNTERS != 0 {
+            ScanRecord::over(1).write(&mut block[ScanRecord::OFFSET..]);
+        }
         let none = CheckpointHead {
             flags: checkpoint::flag::INVALID,
             in_block: 0,

@@ -12,6 +12,7 @@ mod fresh;
 mod kernel;
 mod planted;
 mod reading;
+mod snapshots;
 mod writing;
 
 use std::future::Future;

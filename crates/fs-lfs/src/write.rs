@@ -6,15 +6,16 @@
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
-//! [`data_sync`] (bytes without a
-//! checkpoint), [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
-//! [`snapshots`] and [`system`] (calls).
+//! [`data_sync`] (bytes without a checkpoint), [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last
+//! [`dirs`], [`names`], [`rename`], [`bytes`], [`snapshots`] and [`system`] (calls). Counters of live blocks:
+//! [`counting`] and [`scan`].
 
 mod alloc;
 mod bytes;
 mod checkpoint;
 mod clean;
 mod core;
+pub mod counting;
 mod dat;
 mod data_sync;
 mod dirs;
@@ -25,6 +26,7 @@ mod names;
 mod plan;
 mod recovery;
 mod rename;
+mod scan;
 mod segments;
 mod snapshots;
 mod superblocks;
@@ -49,6 +51,7 @@ use self::core::Core;
 use crate::error::LfsError;
 use crate::names::Names;
 use clean::{Cleaning, Pass};
+use counting::LfsConfig;
 use data_sync::Unlogged;
 use table::Inode;
 
@@ -105,6 +108,10 @@ struct Inner {
     sequences: RefCell<BTreeMap<u64, u64>>,
     head: Cell<LogHead>,
     inodes: Cell<u64>,
+    /// Those of the last checkpoint.
+    inodes_durable: Cell<u64>,
+    /// Blocks of the DAT that the background scan changed since then.
+    scanned: Cell<u64>,
     inode_hint: Cell<u64>,
     /// What changed since the last log.
     unlogged: Cell<Unlogged>,
@@ -125,16 +132,25 @@ struct Inner {
 }
 
 impl Lfs {
-    /// Opens the file system on a device for changes. If it was not unmounted, it is recovered first.
+    /// Opens the file system on a device for changes, as it is usual. If it was not unmounted, it is recovered first.
     ///
     /// # Errors
     /// [`LfsError`].
     pub async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<Lfs, LfsError> {
-        let (inner, synced) = recovery::open(rt, device, now).await?;
+        Lfs::open_with(rt, device, now, LfsConfig::usual()).await
+    }
+
+    /// The same, with counters of live blocks that are kept as `config` says.
+    ///
+    /// # Errors
+    /// [`LfsError`].
+    pub async fn open_with(rt: &Rt, device: Rc<dyn Device>, now: Stamp, config: LfsConfig) -> Result<Lfs, LfsError> {
+        let (inner, synced) = recovery::open(rt, device, now, config).await?;
         let fs = Lfs(Rc::new(inner));
         let _first = fs.0.me.set(Rc::downgrade(&fs.0));
         fs.0.begin(now, &synced).await?;
         rt.spawn_detached("lfs checkpoints", checkpoints_in_time(Rc::downgrade(&fs.0)));
+        rt.spawn_detached("lfs scans", scan::scans(Rc::downgrade(&fs.0)));
         rt.spawn_detached("lfs write-back", write_back(Rc::downgrade(&fs.0), fs.0.cache.clone()));
         Ok(fs)
     }

@@ -36,6 +36,20 @@ pub const CHECKPOINTS: Verb = Verb::of::<CheckpointsArgs>(About {
     examples: &[Example { line: "esker lfs checkpoints --mount home", does: "lists those of a mount of the server" }],
 });
 
+/// The record of `esker lfs segments`.
+pub const SEGMENTS: Verb = Verb::of::<SegmentsArgs>(About {
+    words: &["lfs", "segments"],
+    summary: "Show how full segments are",
+    details: "Prints a line for each segment in use. Flags are `a` for one where the log goes on, `d` for dirty and `e` \
+              for one that must not be written. The counters are advice for the cleaner: live blocks, and blocks that \
+              snapshots protected when the cleaner last looked. `-` stands for a counter that the image does not have. \
+              `esker fs check lfs` compares them with a count.",
+    examples: &[
+        Example { line: "esker lfs segments --mount home", does: "shows those of a mount of the server" },
+        Example { line: "esker lfs segments --on 'disk = file path=lfs.img @' --json", does: "tells programs" },
+    ],
+});
+
 /// The record of `esker lfs clean`.
 pub const CLEAN: Verb = Verb::of::<CleanArgs>(About {
     words: &["lfs", "clean"],
@@ -77,6 +91,15 @@ struct CheckpointsArgs {
 }
 
 #[derive(clap::Args)]
+struct SegmentsArgs {
+    #[command(flatten)]
+    target: Target,
+    /// JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
 struct CleanArgs {
     #[command(flatten)]
     target: Target,
@@ -84,15 +107,19 @@ struct CleanArgs {
 
 impl Target {
     fn ask(self, terminal: &mut Terminal, words: &[&str]) -> Result<(), Failure> {
+        let answer = self.answer(terminal, words)?;
+        terminal.say(answer.trim_end())
+    }
+
+    fn answer(self, terminal: &mut Terminal, words: &[&str]) -> Result<String, Failure> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-        let answer = match self.mount {
+        match self.mount {
             Some(device) => {
                 let answer = self.control.ask(&Command::Order { device, words })?;
-                answer.as_str().map_or_else(|| answer.to_string(), str::to_string)
+                Ok(answer.as_str().map_or_else(|| answer.to_string(), str::to_string))
             }
-            None => LfsImage::on(self.on.as_deref())?.ask(words, terminal)?,
-        };
-        terminal.say(answer.trim_end())
+            None => LfsImage::on(self.on.as_deref())?.ask(words, terminal),
+        }
     }
 }
 
@@ -115,5 +142,48 @@ impl Run for CheckpointsArgs {
 impl Run for CleanArgs {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.target.ask(terminal, &["clean"])
+    }
+}
+
+/// What a line tells of a segment.
+const COLUMNS: [&str; 7] = ["segment", "flags", "blocks", "live", "protected", "written", "counted"];
+
+impl Run for SegmentsArgs {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let answer = self.target.answer(terminal, &["segments"])?;
+        let rows: Vec<Vec<&str>> = answer.lines().map(|line| line.split(' ').collect()).collect();
+        if self.json {
+            let rows: Vec<_> = rows.iter().map(|row| segment_json(row)).collect();
+            return terminal.say(&serde_json::Value::from(rows).to_string());
+        }
+        let aligned = |row: &[&str]| row.iter().map(|cell| format!("{cell:>10}")).collect::<String>();
+        terminal.say(&aligned(&COLUMNS))?;
+        rows.iter().try_for_each(|row| terminal.say(&aligned(row)))
+    }
+}
+
+/// A line of a segment as an object: counters that are not there are null.
+fn segment_json(row: &[&str]) -> serde_json::Value {
+    let cells = COLUMNS.iter().zip(row).map(|(column, cell)| {
+        let value = match (*column, cell.parse::<u64>()) {
+            ("flags", _) => (*cell).into(),
+            (_, Ok(number)) => number.into(),
+            (_, Err(_)) => serde_json::Value::Null,
+        };
+        (column.to_string(), value)
+    });
+    serde_json::Value::Object(cells.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_segment_is_an_object() {
+        let line = ["7", "ad-", "120", "-", "-", "1800000000", "-"];
+        let told = segment_json(&line).to_string();
+        assert!(told.contains("\"segment\":7") && told.contains("\"flags\":\"ad-\""), "{told}");
+        assert!(told.contains("\"live\":null") && told.contains("\"written\":1800000000"), "{told}");
     }
 }

@@ -113,6 +113,7 @@ impl Checker<'_> {
                 self.damage(format!("checkpoint {}", entry.head.cno), why);
             }
         }
+        self.snapshots = numbers;
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{Checker, Gravity, Walked};
 use crate::format::{DatEntry, Payload, ino};
 use crate::map::MappedFile;
+use crate::write::counting::protector;
 
 impl Checker<'_> {
     /// Walks a metadata file that has no versions.
@@ -59,12 +60,22 @@ impl Checker<'_> {
         *self.live.entry(self.volume.geometry().segment_of(place)).or_default() += 1;
     }
 
-    /// Counts the segments whose counter of live blocks is wrong.
+    /// Counts the segments whose counter of live blocks is wrong, and by how much.
     pub(super) fn live_counters(&mut self) {
-        let is_off =
-            |(segment, counter): (&u64, u32)| self.live.get(segment).copied().unwrap_or(0) != u64::from(counter);
-        let counters = self.usages.iter().filter_map(|(segment, usage)| Some((segment, usage.live?.live)));
-        self.found.counted.counters_off = counters.filter(|counter| is_off(*counter)).count() as u64;
+        let counted = &mut self.found.counted;
+        counted.counted_blocks = self.live.values().sum();
+        for (segment, usage) in &self.usages {
+            let Some(counter) = usage.live else { continue };
+            let off = self.live.get(segment).copied().unwrap_or(0).abs_diff(u64::from(counter.live));
+            counted.counters_off += u64::from(off > 0);
+            counted.miscounted_blocks += off;
+        }
+    }
+
+    /// Whether a snapshot protects a block that died. Files without versions have no such blocks.
+    fn is_protected(&self, entry: &DatEntry) -> bool {
+        let is_versioned = self.logged.get(&entry.place).is_none_or(|logged| logged.cno != 0);
+        is_versioned && protector(entry, &self.snapshots).is_some()
     }
 
     fn dat_entry(&mut self, vblock: u64, entry: &DatEntry) {
@@ -85,7 +96,7 @@ impl Checker<'_> {
         if !geometry.has(entry.place) {
             return self.damage(at, format!("its block {} lies in no segment", entry.place));
         }
-        if entry.is_live() {
+        if entry.is_live() || self.is_protected(entry) {
             self.count_live(entry.place);
         }
         if entry.is_live() && !self.reached.contains(&vblock) {

@@ -18,6 +18,60 @@ layout! {
 }
 
 layout! {
+    /// Where the scan of the DAT goes on that tells counters of snapshots. It lies behind the header of the CPFILE, in
+    /// the rest of the header's entry: drivers that do not know it leave it as it is.
+    pub struct ScanRecord: 40 {
+        /// [`ScanRecord::MAGIC`].
+        magic: u64,
+        /// The checkpoint that wrote it. If it is not the latest, a driver that keeps no marks came behind.
+        cno: u64,
+        /// The entry of the DAT that is next.
+        next: u64,
+        /// In its last lap the scan ends at this entry.
+        stop: u64,
+        /// How often it still has to reach the end of the DAT: 0 or 1.
+        laps: u32,
+        /// 1: marks of blocks that died do not count, because a driver may have ended them without a mark.
+        adopts: u32,
+    }
+}
+
+impl ScanRecord {
+    /// The magic number.
+    pub const MAGIC: u64 = u64::from_le_bytes(*b"LFS-scan");
+    /// Its offset in the first block of the CPFILE.
+    pub const OFFSET: usize = CpfileHeader::BYTES;
+
+    /// A scan that is over.
+    pub fn over(cno: u64) -> ScanRecord {
+        ScanRecord { magic: ScanRecord::MAGIC, cno, next: 0, stop: 0, laps: 0, adopts: 0 }
+    }
+
+    /// Reads it from the first block of the CPFILE. `None` if there is none, or a driver came behind it that keeps no
+    /// marks.
+    pub fn of(block: &[u8], latest: u64) -> Option<ScanRecord> {
+        let record = ScanRecord::read(block.get(ScanRecord::OFFSET..)?).ok()?;
+        (record.magic == ScanRecord::MAGIC && record.cno == latest && record.laps <= 1).then_some(record)
+    }
+
+    /// Whether nothing is left to scan.
+    pub fn is_over(&self) -> bool {
+        self.laps == 0 && self.next >= self.stop
+    }
+
+    /// The same scan, if it must look at each entry once from now on.
+    pub fn asked(self) -> ScanRecord {
+        ScanRecord { stop: self.next, laps: 1, ..self }
+    }
+
+    /// The same scan at the end of the DAT.
+    pub fn wrapped(self) -> ScanRecord {
+        let stop = if self.laps == 0 { 0 } else { self.stop };
+        ScanRecord { next: 0, stop, laps: 0, ..self }
+    }
+}
+
+layout! {
     /// What lies before the inode in the entry of a checkpoint.
     pub struct CheckpointHead: 64 {
         /// Bits of [`flag`].

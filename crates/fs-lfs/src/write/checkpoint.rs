@@ -20,7 +20,7 @@ use super::tree::{FileMap, MovedNode};
 use super::{Inner, LogHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::{CheckpointHead, flag};
-use crate::format::{CheckpointEntry, CpfileHeader, InodeRecord, Payload, ino};
+use crate::format::{CheckpointEntry, CpfileHeader, InodeRecord, Payload, ScanRecord, ino};
 
 /// What a checkpoint makes durable: the state of one instant.
 pub(super) struct Snapshot {
@@ -67,6 +67,11 @@ impl Inner {
         Snapshot { files, deleted, inodes: self.inodes.get() }
     }
 
+    /// The state of the last checkpoint: changes of files since then wait for the next one.
+    pub(super) fn unchanged(&self) -> Snapshot {
+        Snapshot { files: Vec::new(), deleted: BTreeMap::new(), inodes: self.inodes_durable.get() }
+    }
+
     fn freeze_file(&self, inode: Rc<Inode>) -> ChangedFile {
         let number = Ino(inode.number);
         let nrs = self.cache.dirty_frames(number, 0..u64::MAX);
@@ -102,6 +107,8 @@ impl Inner {
         let logs = making.plan_segments().await?;
         let head = making.write(&logs).await?;
         making.go_on(head);
+        self.inodes_durable.set(inodes);
+        self.scanned.set(0);
         self.core.in_flight.borrow_mut().clear();
         self.core.landed.notify_all();
         self.wake_rested();
@@ -178,7 +185,7 @@ impl Making<'_> {
         let first = frame.nr() * per_frame as u64;
         let end = record.size.div_ceil(block as u64);
         for (number, index) in (first..first + per_frame as u64).take_while(|index| *index < end).enumerate() {
-            let vblock = self.renew(&inode.map, index).await?;
+            let vblock = self.renew(&inode.map, index, planned.cno).await?;
             let bytes = Some(bytes.slice(number * block, block));
             planned.data.push(PlannedBlock {
                 what: Payload::Data { vblock, index },
@@ -190,13 +197,13 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Gives a block of data a new virtual block. The one before ends.
-    async fn renew(&self, map: &RefCell<FileMap>, index: u64) -> Result<u64, LfsError> {
+    /// Gives a block of data of a file of checkpoint `cno` a new virtual block. The one before ends.
+    async fn renew(&self, map: &RefCell<FileMap>, index: u64, cno: u64) -> Result<u64, LfsError> {
         let core = &self.inner.core;
         let vblock = core.dat_allocate().await?;
         let before = core.with_map(map, false, |map| map.insert(index, vblock)).await?;
         if before != 0 {
-            core.dat_end(before, self.cno).await?;
+            core.dat_end(before, cno).await?;
         }
         Ok(vblock)
     }
@@ -218,14 +225,14 @@ impl Making<'_> {
         for node in &moved {
             let vblock = core.dat_allocate().await?;
             if let Some(before) = node.before {
-                core.dat_end(before, self.cno).await?;
+                core.dat_end(before, planned.cno).await?;
             }
             map.borrow_mut().settle(node, vblock);
             planned.nodes.push(PlannedBlock::late(Payload::Node { vblock }));
         }
         let dropped = map.borrow_mut().take_dropped();
         for vblock in dropped {
-            core.dat_end(vblock, self.cno).await?;
+            core.dat_end(vblock, planned.cno).await?;
         }
         Ok(())
     }
@@ -277,7 +284,7 @@ impl Making<'_> {
         let mut planned = std::mem::replace(&mut self.files[at], PlannedFile::new(number, 0, Owner::Meta(number)));
         let (core, file) = (&self.inner.core, self.meta(number));
         for index in file.plan_dirty() {
-            let vblock = self.renew(&file.map, index).await?;
+            let vblock = self.renew(&file.map, index, planned.cno).await?;
             planned.data.push(PlannedBlock::late(Payload::Data { vblock, index }));
         }
         self.settle_nodes(&file.map, &mut planned).await?;
@@ -323,7 +330,13 @@ impl Making<'_> {
         });
         let header = core.cpfile_header().await?;
         let header = CpfileHeader { checkpoints: header.checkpoints + 1, ..header };
-        file.edit(0, |block| header.write(block));
+        let scan = core.has_counters().then(|| ScanRecord { cno: self.cno, ..core.scan.get() });
+        file.edit(0, |block| {
+            header.write(block);
+            if let Some(scan) = scan {
+                scan.write(&mut block[ScanRecord::OFFSET..]);
+            }
+        });
         Ok(())
     }
 
@@ -393,7 +406,7 @@ impl Making<'_> {
             let provisional = core.dat.map.borrow_mut().provisional();
             let before = core.with_map(&core.dat.map, true, |map| map.insert(index, provisional)).await?;
             if before != 0 {
-                core.note_live(before, -1);
+                core.note_dat_ended(before);
             }
             let what = Payload::DatData { index };
             let moved = Some(MovedNode { address: provisional, level: 0, key: index, before: None });
@@ -402,7 +415,7 @@ impl Making<'_> {
         let moved = core.dat.map.borrow().moved();
         for before in moved.iter().filter_map(|node| node.before) {
             if self.ended_nodes.insert(before) {
-                core.note_live(before, -1);
+                core.note_dat_ended(before);
             }
         }
         self.files[at].nodes = moved
@@ -415,7 +428,7 @@ impl Making<'_> {
         let grown = core.dat.map.borrow_mut().take_grown();
         core.dat.grow(grown);
         for place in core.dat.map.borrow_mut().take_dropped() {
-            core.note_live(place, -1);
+            core.note_dat_ended(place);
         }
         Ok(is_changed)
     }

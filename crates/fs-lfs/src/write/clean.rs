@@ -37,6 +37,13 @@ pub(super) enum Liveness {
     Dead,
 }
 
+impl Liveness {
+    /// Whether the counter of its segment has the block.
+    pub(super) fn is_counted(self) -> bool {
+        matches!(self, Liveness::Live | Liveness::Snapshot)
+    }
+}
+
 /// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without
 /// versions. `snapshots` are in ascending order; checkpoints from `protected` on stay.
 pub(super) fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
@@ -177,8 +184,12 @@ impl Inner {
         let (usage, now) = (self.core.usage(segment).await?, self.seconds());
         let live = found.moves.iter().filter(|moved| moved.kept != Liveness::Period).count() + found.dat.len();
         let snapshot = found.moves.iter().filter(|moved| moved.kept == Liveness::Snapshot).count() as u32;
-        let live = usage.live.map(|_| LiveCounters { live: live as u32, snapshot, changed: now });
+        let live = match self.core.has_counters() {
+            true => usage.live.map(|_| LiveCounters { live: live as u32, snapshot, changed: now }),
+            false => usage.live,
+        };
         self.core.live_changes.borrow_mut().remove(&segment);
+        self.core.mark_again(&found.moves, &found.freed).await?;
         self.core.set_usage(segment, SegmentUsage { head: UsageHead { changed: now, ..usage.head }, live }).await
     }
 

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
 
+use super::counting::{LfsConfig, LiveChange};
 use super::meta::MetaFile;
 use super::tree::{Absent, FileMap, Sought};
 use crate::error::{LfsError, damaged};
 use crate::format::usage::UsageHead;
-use crate::format::{CheckpointEntry, Geometry, LfsSuperblock, LiveCounters, SufileHeader, SuperRoot, ino};
+use crate::format::{CheckpointEntry, Geometry, LfsSuperblock, LiveCounters, ScanRecord, SufileHeader, SuperRoot, ino};
 use crate::medium::ImageDevice;
 use crate::volume::Block;
 
@@ -29,7 +30,13 @@ pub(super) struct Core {
     /// Counts of segments. The SUFILE gets them with each checkpoint.
     pub segments: Cell<SufileHeader>,
     /// Live blocks that segments gained or lost since the SUFILE was told.
-    pub live_changes: RefCell<BTreeMap<u64, i64>>,
+    pub live_changes: RefCell<BTreeMap<u64, LiveChange>>,
+    /// How this mount counts live blocks.
+    pub counting: LfsConfig,
+    /// Numbers of all snapshots, in ascending order.
+    pub snapshots: RefCell<Vec<u64>>,
+    /// The scan that tells counters of snapshots.
+    pub scan: Cell<ScanRecord>,
     /// Blocks of users' files and of the IFILE.
     pub blocks: Cell<u64>,
     /// Places to which the DAT leads, and that the log has not reached yet.
@@ -96,6 +103,7 @@ impl Core {
         medium: ImageDevice,
         superblock: LfsSuperblock,
         geometry: Geometry,
+        counting: LfsConfig,
         super_root: &SuperRoot,
         checkpoint: &CheckpointEntry,
     ) -> Result<Core, LfsError> {
@@ -112,6 +120,9 @@ impl Core {
             dat_hint: Cell::new(1),
             segments: Cell::new(SufileHeader { clean: 0, dirty: 0, last: 0 }),
             live_changes: RefCell::default(),
+            counting,
+            snapshots: RefCell::default(),
+            scan: Cell::new(ScanRecord::over(checkpoint.head.cno)),
             blocks: Cell::new(checkpoint.head.blocks),
             in_flight: RefCell::default(),
             landed: Notify::default(),
@@ -119,9 +130,14 @@ impl Core {
         })
     }
 
-    /// Whether the SUFILE counts live blocks.
+    /// Whether the SUFILE counts live blocks, and this mount keeps the counts.
     pub(super) fn has_counters(&self) -> bool {
-        self.geometry.usages.entry_bytes >= (UsageHead::BYTES + LiveCounters::BYTES) as u64
+        self.counting.is_tracking && self.geometry.usages.entry_bytes >= (UsageHead::BYTES + LiveCounters::BYTES) as u64
+    }
+
+    /// Bytes of blocks and nodes of metadata files that are in memory.
+    pub(super) fn metadata_bytes(&self) -> u64 {
+        [&self.dat, &self.cpfile, &self.sufile, &self.ifile].iter().map(|file| file.memory_bytes()).sum()
     }
 
     /// The block at a place.

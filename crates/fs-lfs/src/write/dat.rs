@@ -42,15 +42,15 @@ impl Core {
         Ok(vblock)
     }
 
-    /// The block is no longer part of the state from checkpoint `cno` on.
+    /// The block is no longer part of the state from checkpoint `cno` on. 0: its file has no versions, so no checkpoint
+    /// has the block.
     pub(super) async fn dat_end(&self, vblock: u64, cno: u64) -> Result<(), LfsError> {
         let entry = self.dat_entry(vblock).await?;
         if entry.place == 0 {
             return self.dat_free(vblock).await;
         }
-        self.note_live(entry.place, -1);
         // A block that was made and ended within one checkpoint belongs to none.
-        self.dat_put(vblock, DatEntry { end: cno.max(entry.start), ..entry }).await
+        self.dat_put(vblock, self.ended(&entry, cno.max(entry.start))).await
     }
 
     /// Frees a virtual block to which no checkpoint leads.
@@ -60,14 +60,16 @@ impl Core {
         self.mark_entry(&self.dat, &self.geometry.dat, vblock, false).await
     }
 
-    /// Gives a virtual block its place in the log that is being made. Its entry is part of that log.
-    pub(super) fn dat_assign(&self, vblock: u64, place: u64, cno: u64) {
+    /// Gives a virtual block its place in the log that is being made. Its entry is part of that log. The counter of the
+    /// segment there has the block, or has not.
+    pub(super) fn dat_assign(&self, vblock: u64, place: u64, cno: u64, is_counted: bool) {
         let at = self.geometry.dat.place(vblock).expect("it was allocated");
         self.dat.edit_planned(at.block, |block| {
             let entry = DatEntry::read(&block[at.offset..]).expect("a block holds whole entries");
             // A block that moves keeps its life.
             let start = if entry.place == 0 { cno } else { entry.start };
-            DatEntry { place, start, ..entry }.write(&mut block[at.offset..]);
+            let snapshot = self.moved_mark(&entry, is_counted);
+            DatEntry { place, start, snapshot, ..entry }.write(&mut block[at.offset..]);
         });
     }
 
@@ -77,13 +79,8 @@ impl Core {
         self.dat_put(vblock, DatEntry { place, start: cno, ..entry }).await
     }
 
-    async fn dat_put(&self, vblock: u64, entry: DatEntry) -> Result<(), LfsError> {
+    pub(super) async fn dat_put(&self, vblock: u64, entry: DatEntry) -> Result<(), LfsError> {
         let place = self.entry_place(&self.geometry.dat, vblock)?;
         self.meta_edit(&self.dat, place.block, |block| entry.write(&mut block[place.offset..])).await
-    }
-
-    /// Notes that the segment of a place has so many live blocks more.
-    pub(super) fn note_live(&self, place: u64, more: i64) {
-        *self.live_changes.borrow_mut().entry(self.geometry.segment_of(place)).or_default() += more;
     }
 }

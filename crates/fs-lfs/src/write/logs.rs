@@ -44,7 +44,7 @@ impl Making<'_> {
         for (place, (file, block)) in (first..).zip(self.blocks_of(log)) {
             match (block.what, block.moved) {
                 (Payload::Data { vblock, .. } | Payload::Node { vblock }, _) => {
-                    core.dat_assign(vblock, place, self.cno);
+                    core.dat_assign(vblock, place, self.cno, block.kept.is_counted());
                     if matches!(file.owner, Owner::Moved) {
                         core.in_flight.borrow_mut().insert(place);
                     }
@@ -78,10 +78,7 @@ impl Making<'_> {
             let (all, snapshot) = blocks.entry(self.chain[log.link]).or_default();
             *all += log.blocks();
             *snapshot += self.blocks_of(log).filter(|(_, block)| block.kept == Liveness::Snapshot).count() as u32;
-            let live = self
-                .blocks_of(log)
-                .filter(|(_, block)| matches!(block.kept, Liveness::Live | Liveness::Snapshot))
-                .count();
+            let live = self.blocks_of(log).filter(|(_, block)| block.kept.is_counted()).count();
             core.note_live(self.place_of(log), live as i64);
         }
         let now = self.inner.seconds();
@@ -89,6 +86,7 @@ impl Making<'_> {
             let usage = core.usage(segment).await?;
             let head = usage.head;
             let head = UsageHead { changed: now, blocks: head.blocks + blocks as u32, ..head };
+            let snapshot = if core.has_counters() { snapshot } else { 0 };
             let live = usage.live.map(|live| LiveCounters { snapshot: live.snapshot + snapshot, ..live });
             self.put_usage(segment, SegmentUsage { head, live });
         }
@@ -113,17 +111,18 @@ impl Making<'_> {
             return Ok(());
         }
         let changes = std::mem::take(&mut *core.live_changes.borrow_mut());
-        for (segment, more) in changes.into_iter().filter(|(_, more)| *more != 0) {
+        for (segment, change) in changes.into_iter().filter(|(_, change)| change.more != 0) {
             if !core.sufile.is_planned(core.geometry.usages.place(segment).0) {
-                *core.live_changes.borrow_mut().entry(segment).or_default() += more;
+                core.live_changes.borrow_mut().entry(segment).or_default().add(change);
                 continue;
             }
             let usage = core.usage(segment).await?;
             let Some(live) = usage.live else { continue };
-            let blocks = i64::from(live.live) + more;
+            let blocks = i64::from(live.live) + change.more;
             let blocks = blocks.clamp(0, i64::from(usage.head.blocks)) as u32;
             if blocks != live.live {
-                let live = Some(LiveCounters { live: blocks, changed: now, ..live });
+                let changed = if core.counting.tells_time_of(change) { now } else { live.changed };
+                let live = Some(LiveCounters { live: blocks, changed, ..live });
                 self.put_usage(segment, SegmentUsage { live, ..usage });
             }
         }

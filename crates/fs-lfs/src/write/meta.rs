@@ -69,6 +69,11 @@ impl MetaFile {
         self.record.set(InodeRecord { blocks: record.blocks.saturating_add_signed(sectors), ..record });
     }
 
+    /// Bytes of blocks and nodes that are in memory.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.blocks.borrow().len() + self.map.borrow().node_count()) as u64 * self.block_bytes as u64
+    }
+
     /// A block that is in memory.
     pub(super) fn cached(&self, index: u64) -> Option<Block> {
         self.clock.set(self.clock.get() + 1);

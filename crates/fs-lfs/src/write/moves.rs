@@ -45,8 +45,9 @@ impl Making<'_> {
         for file in self.files.iter_mut().filter(|file| matches!(file.owner, Owner::Moved)) {
             for block in file.data.iter_mut().chain(&mut file.nodes).filter(|block| block.kept == Liveness::Live) {
                 let (Payload::Data { vblock, .. } | Payload::Node { vblock }) = block.what else { continue };
-                if !core.dat_entry(vblock).await?.is_live() {
-                    block.kept = Liveness::Period;
+                let entry = core.dat_entry(vblock).await?;
+                if !entry.is_live() {
+                    block.kept = if entry.is_counted() { Liveness::Snapshot } else { Liveness::Period };
                 }
             }
         }
@@ -162,16 +163,16 @@ impl Core {
             }
         });
         if left == 0 && index != shape.place(cno).0 {
-            self.punch_checkpoints(index, cno).await?;
+            self.punch_checkpoints(index).await?;
         }
         Ok(valid.len() as u64)
     }
 
     /// Makes a block of the CPFILE without checkpoints a hole.
-    async fn punch_checkpoints(&self, index: u64, cno: u64) -> Result<(), LfsError> {
+    async fn punch_checkpoints(&self, index: u64) -> Result<(), LfsError> {
         let taken = self.with_map(&self.cpfile.map, false, |map| map.take(index..index + 1)).await?;
         for (_, vblock) in taken {
-            self.dat_end(vblock, cno).await?;
+            self.dat_end(vblock, 0).await?;
         }
         self.cpfile.forget(index);
         Ok(())

@@ -15,6 +15,7 @@ use esker_vfs::{About, Call, Claims, Ino, Stamp};
 
 use super::clean::Cleaning;
 use super::core::Core;
+use super::counting::LfsConfig;
 use super::{Inner, LogHead};
 use crate::error::{LfsError, damaged};
 use crate::format::alloc::has_bit;
@@ -25,7 +26,12 @@ use crate::read::{abilities, about};
 use crate::volume::Volume;
 
 /// The file system in memory, as its latest checkpoint has it, and the logs of synced data behind that.
-pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<(Inner, Vec<SyncedLog>), LfsError> {
+pub(super) async fn open(
+    rt: &Rt,
+    device: Rc<dyn Device>,
+    now: Stamp,
+    config: LfsConfig,
+) -> Result<(Inner, Vec<SyncedLog>), LfsError> {
     let volume = Volume::open(rt, device).await?;
     let (superblock, geometry, latest) = (*volume.superblock(), *volume.geometry(), volume.latest());
     if superblock.compat_ro & !COMPAT_RO_KNOWN != 0 {
@@ -33,7 +39,7 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
     }
     let checkpoint = volume.checkpoint(latest.cno).await?;
     let medium = volume.medium().clone();
-    let core = Core::new(rt, medium, superblock, geometry, &latest.super_root, &checkpoint)?;
+    let core = Core::new(rt, medium, superblock, geometry, config, &latest.super_root, &checkpoint)?;
     core.segments.set(volume.sufile_header().await?);
     let cache = Inner::page_cache(rt, &core)?;
     let inner = Inner {
@@ -53,6 +59,8 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
         unlogged: Cell::default(),
         synced_blocks: Cell::default(),
         inodes: Cell::new(checkpoint.head.inodes),
+        inodes_durable: Cell::new(checkpoint.head.inodes),
+        scanned: Cell::new(0),
         inode_hint: Cell::new(ino::FIRST),
         commit: GroupCommit::new(0),
         making: Turn::default(),
@@ -88,6 +96,10 @@ impl Inner {
             return damaged("inode", ino::ROOT, 0, "the root is no directory");
         }
         root.state.borrow_mut().pins += 1;
+        if self.core.has_counters() {
+            self.core.snapshots.replace(self.snapshots().await?);
+            self.core.load_scan(self.head.get().cno).await?;
+        }
         let mut superblock = self.core.superblock.get();
         let was_unmounted = superblock.state & state::VALID != 0;
         (superblock.mounts, superblock.mounted) = (superblock.mounts.wrapping_add(1), self.seconds());

@@ -7,15 +7,17 @@ use esker_base::Errno;
 use super::Inner;
 use super::clean::Pass;
 use super::core::Core;
+use super::counting::SnapshotChange;
 use crate::answer::told;
 use crate::error::LfsError;
 use crate::format::checkpoint::{CheckpointHead, flag};
+use crate::format::usage::flag as usage;
 use crate::format::{CpfileHeader, LiveCounters, SegmentUsage};
 
 impl Inner {
     /// Does what words ask for. `snapshot` keeps the state as it is now and answers its number. `snapshot N` keeps
     /// checkpoint N, `checkpoint N` no longer keeps it, and `delete N` deletes it. `checkpoints` lists all.
-    /// `clean` runs the cleaner over all segments.
+    /// `segments` lists those in use. `clean` runs the cleaner over all segments.
     ///
     /// # Errors
     /// `EINVAL` for other words, `ENOENT` for a checkpoint that is not there, `EBUSY` for a snapshot to delete.
@@ -34,6 +36,7 @@ impl Inner {
             ["checkpoint", text] => self.set_mode(number(text)?, Mode::Checkpoint).await.map(|()| text.to_string()),
             ["delete", text] => self.set_mode(number(text)?, Mode::Deleted).await.map(|()| text.to_string()),
             ["checkpoints"] => self.listed().await.map_err(told),
+            ["segments"] => self.segments_listed().await.map_err(told),
             ["clean"] => self.clean_all().await,
             _ => Err(Errno::EINVAL),
         }
@@ -60,21 +63,45 @@ impl Inner {
         Ok(lines)
     }
 
-    /// Changes what a checkpoint is, and makes that durable. A repeated change is none.
+    /// A line for each segment in use: number, flags (`a`: the log goes on there, `d`: dirty, `e`: must not be written),
+    /// blocks that its logs take, live blocks, blocks that snapshots protected when the cleaner looked, and seconds since
+    /// 1970 of its last log and of the counter's last change. `-` stands for a counter that is not there.
+    async fn segments_listed(&self) -> Result<String, LfsError> {
+        let (mut lines, head) = (String::new(), self.head.get());
+        for segment in 0..self.core.geometry.segments {
+            let SegmentUsage { head: told, live } = self.core.usage(segment).await?;
+            let is_active = segment == head.segment || segment == head.next;
+            if told.flags == 0 && !is_active {
+                continue;
+            }
+            let letter = |is_set: bool, letter: char| if is_set { letter } else { '-' };
+            let is_set = |bit: u32| told.flags & bit != 0;
+            let flags = [letter(is_active, 'a'), letter(is_set(usage::DIRTY), 'd'), letter(is_set(usage::ERROR), 'e')];
+            let counter = |of: fn(LiveCounters) -> u64| live.map_or("-".to_string(), |live| of(live).to_string());
+            let [blocks, protected, counted] =
+                [counter(|live| live.live.into()), counter(|live| live.snapshot.into()), counter(|live| live.changed)];
+            let flags: String = flags.iter().collect();
+            lines += &format!("{segment} {flags} {} {blocks} {protected} {} {counted}\n", told.blocks, told.changed);
+        }
+        Ok(lines)
+    }
+
+    /// Changes what a checkpoint is, and makes that durable. A repeated change is none. Changes of files wait for their
+    /// own checkpoint.
     async fn set_mode(&self, number: u64, mode: Mode) -> Result<(), Errno> {
-        let (asked, done) = self
+        self.room_for_scan().await?;
+        let (_, done) = self
             .alone(async move |inner| {
                 let changed = inner.core.set_mode(number, mode).await?;
                 if changed == Ok(true) {
-                    inner.make_checkpoint(inner.freeze(), Default::default()).await?;
+                    inner.make_checkpoint(inner.unchanged(), Default::default()).await?;
                 }
                 Ok(changed)
             })
             .await
             .map_err(|_| Errno::EIO)?;
-        if done? {
-            self.commit.advance(asked);
-        }
+        done?;
+        self.changed.notify_all();
         Ok(())
     }
 }
@@ -102,11 +129,18 @@ impl Core {
                 self.delete_checkpoints(number..number + 1, u64::MAX).await?;
                 Ok(Ok(true))
             }
-            (false, Mode::Snapshot) => self.link_snapshot(number).await.map(|()| Ok(true)),
+            (false, Mode::Snapshot) => {
+                self.link_snapshot(number).await?;
+                let mut snapshots = self.snapshots.borrow().clone();
+                snapshots.insert(snapshots.partition_point(|other| *other < number), number);
+                self.snapshots.replace(snapshots);
+                self.tell_counters_of(SnapshotChange::Made(number)).await.map(|()| Ok(true))
+            }
             (true, Mode::Checkpoint) => {
                 self.unlink_snapshot(number, &head).await?;
-                self.fix_starving().await?;
-                Ok(Ok(true))
+                self.snapshots.borrow_mut().retain(|other| *other != number);
+                let (before, after) = (head.prev, head.next);
+                self.tell_counters_of(SnapshotChange::Dropped { number, before, after }).await.map(|()| Ok(true))
             }
         }
     }
@@ -171,9 +205,9 @@ impl Core {
 
     /// Lowers counters that a snapshot that is gone may have left too high, so that the cleaner looks at these segments
     /// again (Prevent-Starvation, section 3.15).
-    async fn fix_starving(&self) -> Result<(), LfsError> {
+    pub(super) async fn fix_starving(&self) -> Result<(), LfsError> {
         let half = (self.geometry.segment_blocks / 2) as u32;
-        for segment in 0..if self.has_counters() { self.geometry.segments } else { 0 } {
+        for segment in 0..self.geometry.segments {
             let usage = self.usage(segment).await?;
             let Some(live) = usage.live.filter(|live| live.live > half && live.snapshot > half) else { continue };
             let live = Some(LiveCounters { live: half, snapshot: half, ..live });

@@ -152,6 +152,8 @@ impl FileSystem for Lfs {
             Stat { name: "checkpoint", value: head.cno as f64 },
             Stat { name: "clean_segments", value: segments.clean as f64 },
             Stat { name: "dirty_segments", value: segments.dirty as f64 },
+            Stat { name: "scanning", value: f64::from(u8::from(self.0.core.is_scanning())) },
+            Stat { name: "metadata_bytes", value: self.0.core.metadata_bytes() as f64 },
         ]
     }
 }

@@ -269,6 +269,11 @@ impl FileMap {
         write_block_node(block, node.level, &node.entries);
     }
 
+    /// Nodes that are in memory.
+    pub(super) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The log is on the medium: all nodes are clean. Drops them if they are many.
     pub(super) fn written(&mut self, nodes_max: usize) {
         self.nodes.values_mut().for_each(|node| node.state = NodeState::Clean);
