@@ -2,13 +2,19 @@
 
 use std::rc::Rc;
 
+use esker_base::Errno;
 use esker_block::Step;
+use esker_rt::{Level, Rt};
 use esker_vfs::{FileSystem, FsKindError, FsMade, FsOpened, Opening};
 
+use crate::cleaner::{CleanerConfig, LfsCleaner};
 use crate::error::LfsError;
 use crate::mkfs::MkfsConfig;
 use crate::read::LfsReader;
-use crate::write::Lfs;
+use crate::write::{Lfs, WriterOptions};
+
+/// Words of `-o`.
+pub const OPTIONS: &[&str] = &["checkpoint", "cleaner", "protection", "moved", "age-sort", "tracking"];
 
 /// Makes an empty file system with counters of live blocks.
 ///
@@ -23,10 +29,11 @@ pub fn make(opening: &Opening<'_>) -> FsMade {
     })
 }
 
-/// Opens the file system for changes; with the option `checkpoint` that of a checkpoint, which takes none.
+/// Opens the file system for changes, and begins its cleaner; with the option `checkpoint` that of a checkpoint, which
+/// takes none.
 ///
 /// # Errors
-/// No device, a value that is no number, and an image that cannot be read.
+/// No device, a value that its option does not take, and an image that cannot be read.
 pub fn open(opening: &Opening<'_>) -> FsOpened {
     let Some(device) = opening.device.clone() else { return Step::Now(Err(FsKindError::NoDevice("lfs"))) };
     let checkpoint = match opening.value("checkpoint").map(|text| (text, text.parse())) {
@@ -37,12 +44,72 @@ pub fn open(opening: &Opening<'_>) -> FsOpened {
             return Step::Now(Err(FsKindError::Value { word, value, wanted }));
         }
     };
+    let (options, cleaner) = match (writer_options(opening), cleaner(opening)) {
+        (Ok(options), Ok(cleaner)) => (options, cleaner),
+        (Err(error), _) | (_, Err(error)) => return Step::Now(Err(error)),
+    };
     let (rt, now) = (opening.rt.clone(), opening.now);
     Step::later(async move {
         let opened: Result<Rc<dyn FileSystem>, LfsError> = match checkpoint {
             Some(_) => LfsReader::open(&rt, device, checkpoint).await.map(|fs| Rc::new(fs) as _),
-            None => Lfs::open(&rt, device, now).await.map(|fs| Rc::new(fs) as _),
+            None => Lfs::open_with(&rt, device, now, options).await.map(|fs| {
+                if let Some(config) = cleaner {
+                    begin_cleaner(&rt, &fs, config);
+                }
+                Rc::new(fs) as _
+            }),
         };
         opened.map_err(|error| FsKindError::Unusable(error.to_string()))
     })
+}
+
+/// The value of an option that is one of some words.
+fn one_of<T: Copy>(opening: &Opening<'_>, word: &str, words: &[(&str, T)], usual: T) -> Result<T, FsKindError> {
+    let Some(value) = opening.value(word) else { return Ok(usual) };
+    let found = words.iter().find(|(known, _)| *known == value).map(|(_, meaning)| *meaning);
+    let wanted = || words.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(" or ");
+    let error = || FsKindError::Value { word: word.to_string(), value: value.to_string(), wanted: wanted() };
+    found.ok_or_else(error)
+}
+
+fn writer_options(opening: &Opening<'_>) -> Result<WriterOptions, FsKindError> {
+    let usual = WriterOptions::usual();
+    let switch = [("on", true), ("off", false)];
+    Ok(WriterOptions {
+        moved_apart: one_of(opening, "moved", &[("apart", true), ("together", false)], usual.moved_apart)?,
+        age_sort: one_of(opening, "age-sort", &switch, usual.age_sort)?,
+        tracking: one_of(opening, "tracking", &switch, usual.tracking)?,
+    })
+}
+
+/// What the cleaner of this process works by; `None` if there is none.
+fn cleaner(opening: &Opening<'_>) -> Result<Option<CleanerConfig>, FsKindError> {
+    let named = esker_cleaning::policy::NAMED.iter().map(|(name, _)| (*name, Some(*name)));
+    let words: Vec<(&str, Option<&str>)> = std::iter::once(("off", None)).chain(named).collect();
+    let mut config = CleanerConfig::usual();
+    let Some(policy) = one_of(opening, "cleaner", &words, Some("adaptive"))? else { return Ok(None) };
+    config.policy = policy.to_string();
+    if let Some(value) = opening.value("protection") {
+        let line = format!("protection_period {value}");
+        let read = CleanerConfig::parse(&line).map_err(|_| FsKindError::Value {
+            word: "protection".to_string(),
+            value: value.to_string(),
+            wanted: "seconds".to_string(),
+        })?;
+        config.protection_period = read.protection_period;
+    }
+    Ok(Some(config))
+}
+
+/// Has a cleaner work in this process until the file system is closed.
+fn begin_cleaner(rt: &Rt, fs: &Lfs, config: CleanerConfig) {
+    let cleaner = LfsCleaner::new(rt, Rc::new(fs.control()), config);
+    let own = rt.clone();
+    rt.spawn_detached("lfs cleaner", async move {
+        match cleaner.run().await {
+            Ok(()) => {}
+            Err(Errno::EBUSY) => own.log(Level::Info, format_args!("lfs: another cleaner works; this one ends")),
+            Err(errno) => own.log(Level::Error, format_args!("lfs: the cleaner ends: {errno}")),
+        }
+    });
 }

@@ -6,13 +6,14 @@
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
-//! [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
-//! [`snapshots`] and [`system`] (calls).
+//! [`clean`] (cleaning), [`superblocks`], [`recovery`] (opening). Last [`dirs`], [`names`], [`rename`], [`bytes`],
+//! [`snapshots`] and [`system`] (calls), [`control`] and [`order`] (calls of cleaners).
 
 mod alloc;
 mod bytes;
 mod checkpoint;
 mod clean;
+mod control;
 mod core;
 mod dat;
 mod dirs;
@@ -20,6 +21,7 @@ mod logs;
 mod meta;
 mod moves;
 mod names;
+mod order;
 mod plan;
 mod recovery;
 mod rename;
@@ -35,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 
 use esker_base::units::MIB;
-use esker_base::{Errno, Nanos};
+use esker_base::{Errno, Nanos, Time};
 use esker_block::{BioError, Device, Latch};
 use esker_fs_pages::{PageCache, PageCacheConfig};
 use esker_layer_kit::{GroupCommit, Turn};
@@ -47,6 +49,7 @@ use self::core::Core;
 use crate::error::LfsError;
 use crate::names::Names;
 use clean::{Cleaning, Pass};
+pub use control::CleanerSession;
 use table::Inode;
 
 /// Memory of a file system, unless told otherwise.
@@ -80,6 +83,15 @@ struct LogHead {
     log: u64,
 }
 
+/// Where the log of moved blocks goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct MovedHead {
+    segment: u64,
+    /// Blocks of the segment that are written.
+    offset: u64,
+    sequence: u64,
+}
+
 struct Inner {
     about: About,
     core: Core,
@@ -101,11 +113,20 @@ struct Inner {
     head: Cell<LogHead>,
     inodes: Cell<u64>,
     inode_hint: Cell<u64>,
+    /// When the last checkpoint was made that cleaned nothing, in seconds since 1970.
+    written: Cell<u64>,
+    /// The cleaner that has the claim, and until when.
+    claim: Cell<Option<(u64, Time)>>,
+    /// Numbers of cleaners so far.
+    cleaners: Cell<u64>,
     commit: GroupCommit,
     /// One checkpoint at a time.
     making: Turn,
     latch: Latch,
     clock: Cell<Stamp>,
+    options: WriterOptions,
+    /// The segment that takes moved blocks, if they go apart.
+    moved_head: Cell<Option<MovedHead>>,
     superblocks: superblocks::Superblocks,
     changed: Notify,
     /// One rename between directories at a time: no two of them make a circle.
@@ -115,13 +136,44 @@ struct Inner {
     me: OnceCell<Weak<Inner>>,
 }
 
+/// How the file system writes. None of it changes the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriterOptions {
+    /// Whether blocks that the cleaner moves get segments of their own.
+    pub moved_apart: bool,
+    /// Whether blocks that the cleaner moves are written in the order of their age.
+    pub age_sort: bool,
+    /// Whether counters of live blocks are kept, where there are any.
+    pub tracking: bool,
+}
+
+impl WriterOptions {
+    /// As NILFS2 writes.
+    pub fn usual() -> WriterOptions {
+        WriterOptions { moved_apart: false, age_sort: false, tracking: true }
+    }
+}
+
 impl Lfs {
     /// Opens the file system on a device for changes. If it was not unmounted, it is recovered first.
     ///
     /// # Errors
     /// [`LfsError`].
     pub async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<Lfs, LfsError> {
-        let (inner, synced) = recovery::open(rt, device, now).await?;
+        Lfs::open_with(rt, device, now, WriterOptions::usual()).await
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// [`LfsError`].
+    pub async fn open_with(
+        rt: &Rt,
+        device: Rc<dyn Device>,
+        now: Stamp,
+        options: WriterOptions,
+    ) -> Result<Lfs, LfsError> {
+        let (inner, synced) = recovery::open(rt, device, now, options).await?;
         let fs = Lfs(Rc::new(inner));
         let _first = fs.0.me.set(Rc::downgrade(&fs.0));
         fs.0.begin(now, &synced).await?;
@@ -285,10 +337,14 @@ impl Inner {
 
     /// Blocks that logs can take without the segments that are kept back.
     fn free_blocks(&self) -> u64 {
-        let geometry = &self.core.geometry;
+        let clean = self.core.segments.get().clean;
+        clean.saturating_sub(self.reserved_segments()) * self.core.geometry.segment_blocks
+    }
+
+    /// Segments that are kept back.
+    fn reserved_segments(&self) -> u64 {
         let percent = u64::from(self.core.superblock.get().reserved_percent.min(100));
-        let reserved = (geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN);
-        self.core.segments.get().clean.saturating_sub(reserved) * geometry.segment_blocks
+        (self.core.geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN)
     }
 
     /// Blocks that logs can take.

@@ -12,14 +12,15 @@ use esker_base::Spans;
 use esker_fs_pages::Frozen;
 use esker_vfs::Ino;
 
-use super::clean::{Cleaning, Liveness};
-use super::plan::{Owner, PlannedBlock, PlannedFile};
+use super::clean::Cleaning;
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
 use super::table::Inode;
 use super::tree::{FileMap, MovedNode};
-use super::{Inner, LogHead};
+use super::{Inner, LogHead, MovedHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::{CheckpointHead, flag};
 use crate::format::{CheckpointEntry, CpfileHeader, InodeRecord, Payload, ino};
+use crate::liveness::Liveness;
 
 /// What a checkpoint makes durable: the state of one instant.
 pub(super) struct Snapshot {
@@ -47,6 +48,8 @@ pub(super) struct Making<'i> {
     /// Segments that it takes, the current one first. One more than it writes to.
     pub chain: Vec<u64>,
     pub head: LogHead,
+    /// Segments that it takes for moved blocks, if they go apart, the current one first.
+    pub moved_chain: Vec<MovedHead>,
     /// Places of nodes of the DAT that moved, as far as they were counted.
     ended_nodes: BTreeSet<u64>,
 }
@@ -82,9 +85,13 @@ impl Inner {
         let head = self.head.get();
         let chain = vec![head.segment, head.next];
         let (cno, files, ended_nodes) = (head.cno + 1, Vec::new(), BTreeSet::new());
-        let mut making = Making { inner: self, cno, files, chain, head, ended_nodes };
+        let moved_chain = self.moved_head.get().into_iter().collect();
+        let mut making = Making { inner: self, cno, files, chain, head, moved_chain, ended_nodes };
         let Snapshot { files, deleted, inodes } = snapshot;
         making.plan_moves(&cleaning).await?;
+        if cleaning.victims.is_empty() {
+            self.written.set(self.seconds());
+        }
         let (mut frozen, inodes_of_users) = (Vec::new(), files.iter().map(|file| file.inode.clone()));
         let users: Vec<Rc<Inode>> = inodes_of_users.collect();
         for file in files {
@@ -102,7 +109,9 @@ impl Inner {
         let logs = making.plan_segments().await?;
         let head = making.write(&logs).await?;
         self.head.set(head);
-        let numbered = making.chain.iter().copied().zip(making.head.sequence..);
+        self.moved_head.set(making.moved_head_behind(&logs));
+        let moved = making.moved_chain.iter().map(|head| (head.segment, head.sequence));
+        let numbered = making.chain.iter().copied().zip(making.head.sequence..).chain(moved);
         self.sequences.borrow_mut().extend(numbered);
         self.core.in_flight.borrow_mut().clear();
         self.core.landed.notify_all();
@@ -315,7 +324,7 @@ impl Making<'_> {
 
     /// Plans SUFILE and DAT, and takes the segments that all of the plan needs. Each of them changes the others, so it
     /// goes on until nothing changes.
-    async fn plan_segments(&mut self) -> Result<Vec<super::plan::PlannedLog>, LfsError> {
+    async fn plan_segments(&mut self) -> Result<Vec<PlannedLog>, LfsError> {
         let inner = self.inner;
         let core = &inner.core;
         let mut rounds = 0;
@@ -323,18 +332,16 @@ impl Making<'_> {
             self.touch_usages(rounds < COUNTER_ROUNDS).await?;
             self.plan_meta(ino::SUFILE).await?;
             let is_settled = !self.plan_dat().await?;
-            let geometry = core.geometry;
-            let room = |link: usize| match self.chain.get(link) {
-                Some(segment) => {
-                    let range = geometry.segment(*segment);
-                    let begun = if link == 0 { self.head.offset } else { 0 };
-                    (range.end - range.start).saturating_sub(begun)
-                }
-                None => geometry.segment_blocks,
-            };
-            let logs = super::plan::cut(&self.files, geometry.block_bytes, room);
+            let mut logs = self.cut(Track::Moved);
+            let needed_apart = logs.last().map_or(0, |log| log.link + 1);
+            logs.extend(self.cut(Track::Main));
             let needed = logs.last().map_or(0, |log| log.link) + 2;
-            let is_enough = self.chain.len() >= needed;
+            let is_enough = self.chain.len() >= needed && self.moved_chain.len() >= needed_apart;
+            while self.moved_chain.len() < needed_apart {
+                let taken = core.take_segment(|segment| inner.may_take(segment)).await?;
+                let segment = taken.ok_or(LfsError::NoRoom)?;
+                self.moved_chain.push(MovedHead { segment, offset: 0, sequence: self.head.sequence });
+            }
             while self.chain.len() < needed {
                 let taken = core.take_segment(|segment| inner.may_take(segment)).await?;
                 self.chain.push(taken.ok_or(LfsError::NoRoom)?);
@@ -346,10 +353,32 @@ impl Making<'_> {
         }
     }
 
+    /// Cuts the files of a track into logs.
+    fn cut(&self, track: Track) -> Vec<PlannedLog> {
+        let (geometry, is_apart) = (&self.inner.core.geometry, self.inner.options.moved_apart);
+        let files = self.files.iter().enumerate().filter(|(_, file)| {
+            let is_moved = is_apart && matches!(file.owner, Owner::Moved);
+            is_moved == (track == Track::Moved)
+        });
+        let place = |link: usize| match track {
+            Track::Main => self.chain.get(link).map(|segment| (*segment, if link == 0 { self.head.offset } else { 0 })),
+            Track::Moved => self.moved_chain.get(link).map(|head| (head.segment, head.offset)),
+        };
+        let room = |link: usize| match place(link) {
+            Some((segment, begun)) => {
+                let range = geometry.segment(segment);
+                (range.end - range.start).saturating_sub(begun)
+            }
+            None => geometry.segment_blocks,
+        };
+        super::plan::cut(files, track, geometry.block_bytes, room)
+    }
+
     /// Makes the blocks of the SUFILE part of the plan that will change.
     async fn touch_usages(&self, has_counters: bool) -> Result<(), LfsError> {
         let core = &self.inner.core;
         let mut segments = self.chain.clone();
+        segments.extend(self.moved_chain.iter().map(|head| head.segment));
         if has_counters && core.has_counters() {
             segments.extend(core.live_changes.borrow().keys());
         }

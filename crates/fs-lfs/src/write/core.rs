@@ -38,6 +38,8 @@ pub(super) struct Core {
     pub landed: Notify,
     /// Reads under way, by the epoch in which they looked for their places.
     pub reads: Reads,
+    /// Whether counters of live blocks are kept, where there are any.
+    pub tracks: bool,
 }
 
 /// Reads under way. A segment that was clean in an epoch may be written again when no read of that epoch is left.
@@ -116,12 +118,13 @@ impl Core {
             in_flight: RefCell::default(),
             landed: Notify::default(),
             reads: Reads::default(),
+            tracks: true,
         })
     }
 
     /// Whether the SUFILE counts live blocks.
     pub(super) fn has_counters(&self) -> bool {
-        self.geometry.usages.entry_bytes >= (UsageHead::BYTES + LiveCounters::BYTES) as u64
+        self.tracks && self.geometry.usages.entry_bytes >= (UsageHead::BYTES + LiveCounters::BYTES) as u64
     }
 
     /// The block at a place.

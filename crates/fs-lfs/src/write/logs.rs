@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::LogHead;
+use super::{LogHead, MovedHead};
 use super::checkpoint::Making;
-use super::clean::Liveness;
-use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
 use crate::error::LfsError;
 use crate::format::checkpoint::CheckpointHead;
 use crate::format::summary::{self, flag, write_summary};
 use crate::format::usage::UsageHead;
 use crate::format::{LiveCounters, LogFile, LogHeader, Payload, SegmentUsage, SufileHeader, SuperRoot};
+use crate::liveness::Liveness;
 
 impl Making<'_> {
     /// Gives each block its place and writes the logs. Answers where the next checkpoint begins.
@@ -32,10 +32,26 @@ impl Making<'_> {
         Ok(self.head_behind(last))
     }
 
+    /// The segment of a log.
+    fn segment_of(&self, log: &PlannedLog) -> u64 {
+        match log.track {
+            Track::Main => self.chain[log.link],
+            Track::Moved => self.moved_chain[log.link].segment,
+        }
+    }
+
+    /// Blocks of the segment of a log that were written before this checkpoint.
+    fn begun(&self, log: &PlannedLog) -> u64 {
+        match (log.track, log.link) {
+            (Track::Main, 0) => self.head.offset,
+            (Track::Main, _) => 0,
+            (Track::Moved, link) => self.moved_chain[link].offset,
+        }
+    }
+
     /// First block of a log.
     fn place_of(&self, log: &PlannedLog) -> u64 {
-        let begun = if log.link == 0 { self.head.offset } else { 0 };
-        self.inner.core.geometry.segment(self.chain[log.link]).start + begun + log.offset
+        self.inner.core.geometry.segment(self.segment_of(log)).start + self.begun(log) + log.offset
     }
 
     fn assign(&self, log: &PlannedLog) {
@@ -72,7 +88,7 @@ impl Making<'_> {
         let core = &self.inner.core;
         let mut blocks: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         for log in logs {
-            let (all, snapshot) = blocks.entry(self.chain[log.link]).or_default();
+            let (all, snapshot) = blocks.entry(self.segment_of(log)).or_default();
             *all += log.blocks();
             *snapshot += self.blocks_of(log).filter(|(_, block)| block.kept == Liveness::Snapshot).count() as u32;
             let live = self
@@ -141,15 +157,17 @@ impl Making<'_> {
 
     async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
         let core = &self.inner.core;
-        let bytes = self.log_bytes(log, log == &logs[0]);
+        let mut track = logs.iter().filter(|other| other.track == log.track);
+        let (is_first, is_last) = (track.next() == Some(log), track.next_back().is_none_or(|last| last == log));
+        let bytes = self.log_bytes(log, (is_first, is_last));
         core.medium.write(self.place_of(log) * core.geometry.block_bytes as u64, &bytes).await
     }
 
     /// A whole log, with right sums.
-    fn log_bytes(&self, log: &PlannedLog, is_first: bool) -> Vec<u8> {
+    fn log_bytes(&self, log: &PlannedLog, ends: (bool, bool)) -> Vec<u8> {
         let core = &self.inner.core;
         let (block, seed) = (core.geometry.block_bytes, core.superblock.get().seed);
-        let mut header = self.header(log, is_first);
+        let mut header = self.header(log, ends);
         let files: Vec<LogFile> = log
             .parts
             .iter()
@@ -178,18 +196,25 @@ impl Making<'_> {
         bytes
     }
 
-    fn header(&self, log: &PlannedLog, is_first: bool) -> LogHeader {
+    /// The header of a log, which may be the first and the last of its track.
+    fn header(&self, log: &PlannedLog, (is_first, is_last): (bool, bool)) -> LogHeader {
         let begin = if is_first { flag::BEGIN } else { 0 };
-        let end = if log.has_super_root { flag::END | flag::SUPER_ROOT } else { 0 };
+        let end = if is_last { flag::END } else { 0 } | if log.has_super_root { flag::SUPER_ROOT } else { 0 };
+        let (sequence, moved) = match log.track {
+            Track::Main => (self.head.sequence + log.link as u64, 0),
+            Track::Moved => (self.moved_chain[log.link].sequence, flag::CLEANER),
+        };
+        // Nothing walks the track of moved blocks: its logs name a segment of the main one.
+        let next = if log.track == Track::Main { self.chain[log.link + 1] } else { self.chain[1] };
         LogHeader {
             data_sum: 0,
             summary_sum: 0,
             magic: LogHeader::MAGIC,
             bytes: 0,
-            flags: begin | end,
-            sequence: self.head.sequence + log.link as u64,
+            flags: begin | end | moved,
+            sequence,
             created: self.inner.seconds(),
-            next: self.inner.core.geometry.segment(self.chain[log.link + 1]).start,
+            next: self.inner.core.geometry.segment(next).start,
             blocks: 0,
             files: 0,
             summary_bytes: 0,
@@ -225,18 +250,27 @@ impl Making<'_> {
         SuperRoot {
             bytes: SuperRoot::bytes_with(core.geometry.inode_bytes) as u16,
             flags: 0,
-            written: self.inner.seconds(),
+            written: self.inner.written.get(),
             dat: core.dat.record(),
             cpfile: core.cpfile.record(),
             sufile: core.sufile.record(),
         }
     }
 
+    /// Where the log of moved blocks goes on.
+    pub(super) fn moved_head_behind(&self, logs: &[PlannedLog]) -> Option<MovedHead> {
+        let last = logs.iter().rfind(|log| log.track == Track::Moved);
+        let behind = last.map(|last| {
+            let offset = self.begun(last) + last.offset + last.blocks();
+            MovedHead { offset, ..self.moved_chain[last.link] }
+        });
+        behind.or(self.inner.moved_head.get())
+    }
+
     fn head_behind(&self, last: &PlannedLog) -> LogHead {
-        let begun = if last.link == 0 { self.head.offset } else { 0 };
         LogHead {
             segment: self.chain[last.link],
-            offset: begun + last.offset + last.blocks(),
+            offset: self.begun(last) + last.offset + last.blocks(),
             sequence: self.head.sequence + last.link as u64,
             next: self.chain[last.link + 1],
             cno: self.cno,

@@ -15,7 +15,7 @@ use esker_vfs::{About, Call, Claims, Ino, Stamp};
 
 use super::clean::Cleaning;
 use super::core::Core;
-use super::{Inner, LogHead};
+use super::{Inner, LogHead, WriterOptions};
 use crate::error::{LfsError, damaged};
 use crate::format::alloc::has_bit;
 use crate::format::superblock::{COMPAT_RO_KNOWN, state};
@@ -25,7 +25,12 @@ use crate::read::{abilities, about};
 use crate::volume::Volume;
 
 /// The file system in memory, as its latest checkpoint has it, and the logs of synced data behind that.
-pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<(Inner, Vec<SyncedLog>), LfsError> {
+pub(super) async fn open(
+    rt: &Rt,
+    device: Rc<dyn Device>,
+    now: Stamp,
+    options: WriterOptions,
+) -> Result<(Inner, Vec<SyncedLog>), LfsError> {
     let volume = Volume::open(rt, device).await?;
     let (superblock, geometry, latest) = (*volume.superblock(), *volume.geometry(), volume.latest());
     if superblock.compat_ro & !COMPAT_RO_KNOWN != 0 {
@@ -33,7 +38,8 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
     }
     let checkpoint = volume.checkpoint(latest.cno).await?;
     let medium = volume.medium().clone();
-    let core = Core::new(rt, medium, superblock, geometry, &latest.super_root, &checkpoint)?;
+    let mut core = Core::new(rt, medium, superblock, geometry, &latest.super_root, &checkpoint)?;
+    core.tracks = options.tracking;
     core.segments.set(volume.sufile_header().await?);
     let cache = Inner::page_cache(rt, &core)?;
     let inner = Inner {
@@ -52,10 +58,15 @@ pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, now: Stamp) -> Result<
         me: OnceCell::new(),
         inodes: Cell::new(checkpoint.head.inodes),
         inode_hint: Cell::new(ino::FIRST),
+        written: Cell::new(latest.super_root.written),
+        claim: Cell::default(),
+        cleaners: Cell::new(0),
         commit: GroupCommit::new(0),
         making: Turn::default(),
         latch: Latch::new("lfs"),
         clock: Cell::new(now),
+        options,
+        moved_head: Cell::default(),
         superblocks: Default::default(),
         changed: Notify::default(),
         renames: Turn::default(),
