@@ -103,6 +103,24 @@ impl LfsCleaner {
         }
     }
 
+    /// Works until segments enough are clean, or until nothing can be cleaned.
+    ///
+    /// # Errors
+    /// As for [`LfsCleaner::turn`].
+    pub async fn run_once(&self) -> Result<(), Errno> {
+        loop {
+            match self.turn().await? {
+                CleanerTurn::Made(CleaningStep { end: StepEnd::Cleaned | StepEnd::Deferred, .. }) => {}
+                CleanerTurn::Made(_) | CleanerTurn::Idle => return Ok(()),
+            }
+        }
+    }
+
+    /// The world that it works in.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
     /// Looks at the thresholds, and makes one step if it is due.
     ///
     /// # Errors

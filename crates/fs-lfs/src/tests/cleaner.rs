@@ -6,6 +6,7 @@ use std::rc::Rc;
 use esker_base::{Errno, Nanos, Stream};
 use esker_block::Step;
 use esker_rt::{Rt, SimConfig};
+use esker_dev::Media;
 use esker_vfs::{Answer, FileSystem, Ino, Name, Sync};
 
 use super::control::{at, bytes, create, infos, open, small, write};
@@ -15,10 +16,10 @@ use crate::cleaner::config::{LateAbort, Share, StepLimits};
 use crate::cleaner::{CleanerConfig, CleanerTurn, LfsCleaner, StepEnd};
 use crate::control::{
     CheckpointInfo, CheckpointMode, Checkpoints, Cleaned, CleaningOrder, DatBlock, LfsControl, LfsTotals, SegmentInfo,
-    SegmentLogs, SegmentUpdate, VirtualBlock, update_field,
+    SegmentLogs, SegmentUpdate, VirtualBlock, segment_flag, update_field,
 };
-use crate::write::CleanerSession;
-use crate::{Lfs, LfsReader};
+use crate::write::{CleanerSession, WriterOptions};
+use crate::{Lfs, LfsReader, Volume};
 
 const BLOCKS: u64 = 1024;
 
@@ -147,14 +148,15 @@ impl Load {
     }
 }
 
-/// The same, but it leaves what gives back less than half of a segment.
+/// A cleaner that takes one segment at a time, the oldest, and leaves what gives back less than half of it.
 fn picky(late_abort: LateAbort) -> CleanerConfig {
     let config = eager("timestamp");
-    let limits = StepLimits { min_reclaimable: Share::Percent(50.0), ..config.relaxed };
+    let limits = StepLimits { segments: 1, min_reclaimable: Share::Percent(50.0), ..config.relaxed };
     CleanerConfig { late_abort, relaxed: limits, pressed: limits, ..config }
 }
 
-fn eager(policy: &str) -> CleanerConfig {
+/// A cleaner that always works.
+pub(super) fn eager(policy: &str) -> CleanerConfig {
     let limits = StepLimits { segments: 4, interval: Nanos::millis(1), min_reclaimable: Share::Percent(10.0) };
     let (min_clean, max_clean) = (Share::Percent(100.0), Share::Percent(100.0));
     let policy = policy.to_string();
@@ -492,4 +494,93 @@ fn one_seed_gives_one_digest() {
             crate::check(&rt, device(&rt, &media)).await.unwrap().counted.logs
         }
     });
+}
+
+/// Moved blocks in segments of their own, in the order of their age; and counters that nothing keeps.
+#[test]
+fn every_way_of_writing_keeps_all_bytes() {
+    for (moved_apart, age_sort, tracking) in
+        [(true, false, true), (false, true, true), (true, true, true), (true, true, false)]
+    {
+        let media = small(true);
+        run(move |rt| async move {
+            let options = WriterOptions { moved_apart, age_sort, tracking };
+            let open = async || Lfs::open_with(&rt, device(&rt, &media), at(1).now, options).await.unwrap();
+            let fs = open().await;
+            let mut load = Load::new(&fs).await;
+            let cleaner = LfsCleaner::new(&rt, Rc::new(fs.control()), eager("greedy"));
+            for _ in 0..40 {
+                load.overwrite(&fs, 100, BLOCKS / 2).await;
+                cleaner.turn().await.unwrap();
+            }
+            load.assert_whole(&fs).await;
+            let apart = logs_of_the_cleaner(&rt, &media).await;
+            assert_eq!(apart > 0, moved_apart, "{apart} logs of the cleaner");
+            // Without an unmount, as behind a crash.
+            let again = open().await;
+            load.ino = again.lookup(at(9), again.root(), Name::new(b"file").unwrap()).await.unwrap().ino;
+            load.assert_whole(&again).await;
+            for _ in 0..10 {
+                load.overwrite(&again, 500, BLOCKS).await;
+            }
+            load.assert_whole(&again).await;
+            again.forget(load.ino, 1);
+            again.close().await.unwrap();
+            let found = crate::check(&rt, device(&rt, &media)).await.unwrap();
+            assert!(found.findings.is_empty(), "{:#?}", found.findings);
+            assert!(!tracking || found.counted.counters_off == 0);
+        });
+    }
+}
+
+/// Logs that hold nothing but moved blocks.
+async fn logs_of_the_cleaner(rt: &Rt, media: &Rc<Media>) -> usize {
+    let volume = Volume::open(rt, device(rt, media)).await.unwrap();
+    let (geometry, mut logs) = (*volume.geometry(), 0);
+    for segment in 0..geometry.segments {
+        let (mut place, end) = (geometry.segment(segment).start, geometry.segment(segment).end);
+        while place < end {
+            let Ok(Some(header)) = volume.medium().read_log_header(&geometry, place).await else { break };
+            logs += usize::from(header.has(crate::format::summary::flag::CLEANER));
+            place += u64::from(header.blocks);
+        }
+    }
+    logs
+}
+
+/// What is moved in the order of age lies so in its logs.
+#[test]
+fn moved_blocks_lie_in_the_order_of_their_age() {
+    let ordered = |age_sort| {
+        let media = small(true);
+        run(move |rt| async move {
+            let options = WriterOptions { moved_apart: true, age_sort, tracking: true };
+            let fs = Lfs::open_with(&rt, device(&rt, &media), at(1).now, options).await.unwrap();
+            let mut load = Load::new(&fs).await;
+            let cleaner = LfsCleaner::new(&rt, Rc::new(fs.control()), eager("greedy"));
+            for _ in 0..20 {
+                load.overwrite(&fs, 150, BLOCKS / 2).await;
+                cleaner.turn().await.unwrap();
+            }
+            let control = fs.control();
+            let mut out_of_order = 0;
+            for info in infos(&control).await.iter().filter(|info| info.flags == segment_flag::DIRTY) {
+                let header = {
+                    let volume = Volume::open(&rt, device(&rt, &media)).await.unwrap();
+                    let place = volume.geometry().segment(info.segment).start;
+                    volume.medium().read_log_header(volume.geometry(), place).await.unwrap().unwrap()
+                };
+                if !header.has(crate::format::summary::flag::CLEANER) {
+                    continue;
+                }
+                let blocks = control.logs(info.segment).await.unwrap().blocks;
+                let first = blocks.iter().take_while(|block| block.place < u64::from(header.blocks) + blocks[0].place);
+                let ages: Vec<u64> = first.map(|block| block.cno.wrapping_sub(1)).collect();
+                out_of_order += ages.windows(2).filter(|pair| pair[0] > pair[1]).count();
+            }
+            out_of_order
+        })
+    };
+    let (sorted, unsorted) = (ordered(true), ordered(false));
+    assert!(sorted * 4 < unsorted, "{sorted} steps back in logs that are sorted, {unsorted} in others");
 }
