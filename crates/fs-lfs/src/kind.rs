@@ -82,12 +82,14 @@ fn writer_options(opening: &Opening<'_>) -> Result<WriterOptions, FsKindError> {
     })
 }
 
-/// What the cleaner of this process works by; `None` if there is none.
+/// What the cleaner of this process works by; `None` if there is none. In virtual time it takes an option: a cleaner
+/// that looks at the clock again and again would hide that a replay stands still.
 fn cleaner(opening: &Opening<'_>) -> Result<Option<CleanerConfig>, FsKindError> {
     let named = esker_cleaning::policy::NAMED.iter().map(|(name, _)| (*name, Some(*name)));
     let words: Vec<(&str, Option<&str>)> = std::iter::once(("off", None)).chain(named).collect();
     let mut config = CleanerConfig::usual();
-    let Some(policy) = one_of(opening, "cleaner", &words, Some("adaptive"))? else { return Ok(None) };
+    let usual = if opening.rt.is_sim() { None } else { Some("adaptive") };
+    let Some(policy) = one_of(opening, "cleaner", &words, usual)? else { return Ok(None) };
     config.policy = policy.to_string();
     if let Some(value) = opening.value("protection") {
         let line = format!("protection_period {value}");

@@ -558,8 +558,8 @@ fn moved_blocks_lie_in_the_order_of_their_age() {
             let fs = Lfs::open_with(&rt, device(&rt, &media), at(1).now, options).await.unwrap();
             let mut load = Load::new(&fs).await;
             let cleaner = LfsCleaner::new(&rt, Rc::new(fs.control()), eager("greedy"));
-            for _ in 0..20 {
-                load.overwrite(&fs, 150, BLOCKS / 2).await;
+            for _ in 0..80 {
+                load.overwrite(&fs, 150, BLOCKS).await;
                 cleaner.turn().await.unwrap();
             }
             let control = fs.control();

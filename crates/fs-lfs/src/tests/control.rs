@@ -205,6 +205,31 @@ fn a_malformed_order_is_refused_and_changes_nothing() {
     });
 }
 
+/// Item 27, whatever a cleaner orders.
+#[test]
+fn a_segment_that_recovery_needs_is_not_cleaned() {
+    let media = small(true);
+    run(move |rt| async move {
+        let fs = open(&rt, &media).await;
+        let (ino, _) = half_dead(&fs).await;
+        for number in (0..1024).filter(|number| number % 2 == 0) {
+            write(&fs, at(5), ino, number, 1).await;
+        }
+        fs.sync(at(6), Sync::All).await.unwrap();
+        let control = fs.control();
+        let totals = control.totals().await.unwrap();
+        let needed = |info: &SegmentInfo| {
+            info.flags == segment_flag::DIRTY && info.blocks > 0 && info.sequence >= totals.protected_sequence
+        };
+        let needed = infos(&control).await.into_iter().find(needed).expect("superblocks are not that new").segment;
+        let order = ordered(&control, needed, |_| true).await;
+        assert_eq!(control.clean(order.clone()).await, Err(Errno::EBUSY));
+        control.sync().await.unwrap();
+        assert!(control.clean(order).await.is_ok(), "superblocks name a later one now");
+        assert_whole(&fs, ino).await;
+    });
+}
+
 /// Item 29.
 #[test]
 fn a_malformed_usage_is_refused_and_no_entry_is_changed() {
