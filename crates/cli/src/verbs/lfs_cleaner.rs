@@ -43,7 +43,7 @@ pub const VERB: Verb = Verb::of::<CleanerArgs>(About {
 
 #[derive(clap::Args)]
 struct CleanerArgs {
-    /// Name of a mount of the server
+    /// Name of a mount of a server, or the kind of a mount by `esker mount`
     #[arg(value_name = "NAME")]
     mount: String,
     /// Configuration: lines of a key and a value, as in nilfs_cleanerd.conf

@@ -8,6 +8,7 @@ use esker_base::Nanos;
 use esker_front_fuse::{MountOptions, Transport, mount_point};
 use esker_rt::Level;
 use esker_rt::mem::Pool;
+use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::{MountOrder, MountedFsError, SingleMount, SingleMountError};
 use esker_stack::{KernelCache, Spec};
@@ -42,6 +43,10 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount ram dir -o size=2GiB,noexec --background", does: "does so and returns" },
         Example { line: "esker mount ram /mnt --cache writeback", does: "lets the kernel hold writes back" },
         Example { line: "esker mount host /mnt -o dir=/srv/data", does: "passes calls through to a directory" },
+        Example {
+            line: "esker mount lfs /mnt --on 'disk = file path=lfs.img @' --control lfs.ctl",
+            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`",
+        },
         Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],
 });
@@ -67,6 +72,9 @@ struct MountArgs {
     /// Options, with commas between them (may be repeated)
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
+    /// Take orders of `esker lfs` at this socket, for mount KIND
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Return when it is mounted; log lines are lost then, unless --log-file names a file
     #[arg(long)]
     background: bool,
@@ -172,7 +180,9 @@ impl MountArgs {
                 }
             });
         let mounted = mounted.map_err(refused)?;
-        if let Err(failure) = terminal.say(&line).and_then(|()| terminal.finish()) {
+        let control = self.control.clone().map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path)));
+        let told = control.map_err(refused).and_then(|()| terminal.say(&line)).and_then(|()| terminal.finish());
+        if let Err(failure) = told {
             // A mount whose caller has not heard of it is taken away again.
             reactor.block_on(mounted.run(std::future::ready(()), FLUSH_PATIENCE))?;
             return Err(failure);

@@ -254,3 +254,28 @@ fn a_cleaner_as_a_process_of_its_own_cleans_a_mount_and_heeds_its_file() {
     server.end();
     assert!(check_tool(ESKER, &["fs", "check", "lfs", "--on", &format!("{disk} @")]).starts_with("clean: "));
 }
+
+#[test]
+fn a_mount_without_a_server_takes_orders_at_a_socket() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let (at, control, file) = (place.directory("mnt"), place.path("lfs.ctl"), place.path("cleaner.conf"));
+    let disk = format!("disk = file path={} size=64MiB direct=false @", text(&place.path("lfs.img")));
+    check_tool(ESKER, &["fs", "mkfs", "lfs", "--on", &disk]);
+    fs::write(&file, "").unwrap();
+    let mut server =
+        place.mount_kind("lfs", &at, &["--on", &disk, "-o", "cleaner=off", "--control", text(&control)]);
+    let control = ["--control", text(&control)];
+    let orders = |words: &[&str]| [words, &control[..]].concat();
+    let number = check_tool(ESKER, &orders(&["lfs", "snapshot", "--mount", "lfs"]));
+    let listed = check_tool(ESKER, &orders(&["lfs", "checkpoints", "--mount", "lfs"]));
+    assert!(listed.contains(&format!("{} ss ", number.trim())), "{listed}");
+    check_tool(ESKER, &orders(&["lfs", "cleaner", "lfs", "--once", "--config", text(&file)]));
+    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "home"])).contains("the mount is named \"lfs\""));
+    assert!(refused(ESKER, &orders(&["sync"])).contains("takes orders alone; `esker serve` takes the other commands"));
+    check_tool(ESKER, &["umount", text(&at)]);
+    server.end();
+    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "lfs"])).contains("no control socket"));
+}
