@@ -21,7 +21,7 @@ use esker_rt::{Level, Rt};
 pub use config::{CleanerConfig, CleanerConfigError};
 pub use step::{CleaningStep, StepEnd};
 
-use crate::control::{LfsControl, LfsTotals};
+use crate::control::{LEASE, LfsControl, LfsTotals};
 
 /// The cleaner of one file system.
 pub struct LfsCleaner {
@@ -98,8 +98,24 @@ impl LfsCleaner {
                     self.config.borrow().retry_interval
                 }
             };
-            let seen = self.changes.get();
-            race(self.rt.sleep(pause), self.changed.wait_until(|| self.changes.get() != seen)).await;
+            match self.rest(pause).await {
+                Ok(()) => {}
+                Err(Errno::ENODEV) => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Waits so long, or until it is given another configuration. It keeps the claim meanwhile.
+    async fn rest(&self, pause: Nanos) -> Result<(), Errno> {
+        let (seen, end) = (self.changes.get(), self.rt.now() + pause);
+        loop {
+            let left = end.since(self.rt.now()).min(Nanos(LEASE.0 / 2));
+            race(self.rt.sleep(left), self.changed.wait_until(|| self.changes.get() != seen)).await;
+            if self.rt.now() >= end || self.changes.get() != seen {
+                return Ok(());
+            }
+            self.control.claim().await?;
         }
     }
 
@@ -142,8 +158,7 @@ impl LfsCleaner {
         if !self.is_running.get() {
             return Ok(CleanerTurn::Idle);
         }
-        let limits = if totals.clean < lower { config.pressed } else { config.relaxed };
-        let step = self.step(&totals, &config, &limits).await?;
+        let step = self.step(&totals, &config, totals.clean < lower).await?;
         if step.end == StepEnd::Nothing {
             // A look at the same segments again finds nothing new before something is written.
             self.is_running.set(false);

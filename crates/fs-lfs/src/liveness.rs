@@ -42,9 +42,10 @@ mod tests {
     fn liveness_is_that_of_the_specification_for_all_small_lives() {
         let ends = |start: u64| (start..7).chain([CNO_MAX]);
         let mut seen = [0; 4];
-        for (start, chosen, protected) in (1..6).flat_map(|s| (0..64_u64).map(move |c| (s, c))).flat_map(|(s, c)| {
-            (1..8).map(move |protected| (s, c, protected))
-        }) {
+        for (start, chosen, protected) in (1..6)
+            .flat_map(|s| (0..64_u64).map(move |c| (s, c)))
+            .flat_map(|(s, c)| (1..8).map(move |protected| (s, c, protected)))
+        {
             let snapshots: Vec<u64> = (1..7).filter(|number| chosen >> (number - 1) & 1 == 1).collect();
             for (end, cno) in ends(start).flat_map(|end| [(end, 0), (end, start)]) {
                 let entry = DatEntry { place: 9, start, end, snapshot: 0 };

@@ -207,7 +207,8 @@ fn a_cleaner_as_a_process_of_its_own_cleans_a_mount_and_heeds_its_file() {
     }
     let (control, log) = (place.path("esker.ctl"), place.path("cleaner.log"));
     let words = |more: &[&'static str]| {
-        let own = ["lfs", "cleaner", "m", "--config", text(&file), "--control", text(&control), "--log-file", text(&log)];
+        let own =
+            ["lfs", "cleaner", "m", "--config", text(&file), "--control", text(&control), "--log-file", text(&log)];
         own.into_iter().map(str::to_string).chain(more.iter().map(ToString::to_string)).collect::<Vec<_>>()
     };
     let once = || {
@@ -265,8 +266,7 @@ fn a_mount_without_a_server_takes_orders_at_a_socket() {
     let disk = format!("disk = file path={} size=64MiB direct=false @", text(&place.path("lfs.img")));
     check_tool(ESKER, &["fs", "mkfs", "lfs", "--on", &disk]);
     fs::write(&file, "").unwrap();
-    let mut server =
-        place.mount_kind("lfs", &at, &["--on", &disk, "-o", "cleaner=off", "--control", text(&control)]);
+    let mut server = place.mount_kind("lfs", &at, &["--on", &disk, "-o", "cleaner=off", "--control", text(&control)]);
     let control = ["--control", text(&control)];
     let orders = |words: &[&str]| [words, &control[..]].concat();
     let number = check_tool(ESKER, &orders(&["lfs", "snapshot", "--mount", "lfs"]));

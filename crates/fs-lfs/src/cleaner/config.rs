@@ -122,7 +122,9 @@ impl CleanerConfig {
             let value = match (words.next(), words.next()) {
                 (None, _) => return Err(fail(format!("`{key}` has no value; write `{key} VALUE`"))),
                 (Some(value), None) => value,
-                (Some(_), Some(more)) => return Err(fail(format!("`{more}` is one word too many; write `{key} VALUE`"))),
+                (Some(_), Some(more)) => {
+                    return Err(fail(format!("`{more}` is one word too many; write `{key} VALUE`")));
+                }
             };
             if let Some(before) = seen.insert(key, at + 1) {
                 return Err(fail(format!("`{key}` stands in line {before} already; keep one of them")));
@@ -162,8 +164,7 @@ impl CleanerConfig {
                 };
             }
             "late_abort" => {
-                let words =
-                    [("off", LateAbort::Off), ("batch", LateAbort::Batch), ("segment", LateAbort::Segment)];
+                let words = [("off", LateAbort::Off), ("batch", LateAbort::Batch), ("segment", LateAbort::Segment)];
                 self.late_abort = one_of(value, &words)?;
             }
             "avoid_recent" => {

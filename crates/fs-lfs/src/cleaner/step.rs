@@ -86,16 +86,17 @@ impl Judged {
 }
 
 impl LfsCleaner {
-    /// Makes one step.
+    /// Makes one step, by the second set of limits if segments are short.
     pub(super) async fn step(
         &self,
         totals: &LfsTotals,
         config: &CleanerConfig,
-        limits: &StepLimits,
+        is_pressed: bool,
     ) -> Result<CleaningStep, Errno> {
+        let limits = if is_pressed { &config.pressed } else { &config.relaxed };
         let mut step = CleaningStep {
             end: StepEnd::Nothing,
-            is_pressed: *limits == config.pressed,
+            is_pressed,
             victims: Vec::new(),
             deferred: Vec::new(),
             blocks: 0,
@@ -254,7 +255,9 @@ impl LfsCleaner {
         let mut live = Vec::new();
         for some in logged.chunks(ENTRIES_MAX) {
             let told = self.control.dat_blocks(some.to_vec()).await?;
-            live.extend(some.iter().zip(told).filter(|(logged, now)| logged.place == now.place).map(|(logged, _)| *logged));
+            live.extend(
+                some.iter().zip(told).filter(|(logged, now)| logged.place == now.place).map(|(logged, _)| *logged),
+            );
         }
         Ok(live)
     }
@@ -333,6 +336,7 @@ impl LfsCleaner {
                 Ok(cleaned) => {
                     step.victims = victims.iter().map(|victim| victim.info.segment).collect();
                     (step.copied, step.freed, step.end) = (cleaned.copied, cleaned.freed, StepEnd::Cleaned);
+                    self.victims_max.set(self.victims_max.get().saturating_mul(2));
                     return Ok(());
                 }
                 Err(Errno::ENOMEM) if victims.len() > 1 => {

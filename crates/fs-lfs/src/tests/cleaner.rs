@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use esker_base::{Errno, Nanos, Stream};
 use esker_block::Step;
-use esker_rt::{Rt, SimConfig};
 use esker_dev::Media;
+use esker_rt::{Rt, SimConfig};
 use esker_vfs::{Answer, FileSystem, Ino, Name, Sync};
 
 use super::control::{at, bytes, create, infos, open, small, write};
@@ -303,11 +303,7 @@ fn a_late_abort_per_segment_still_takes_the_good_victims() {
             fs.sync(at(2), Sync::All).await.unwrap();
             load.overwrite(&fs, 300, 1).await;
             load.overwrite(&fs, 10, 1).await;
-            let limits = StepLimits {
-                segments: 16,
-                interval: Nanos::ZERO,
-                min_reclaimable: Share::Percent(60.0),
-            };
+            let limits = StepLimits { segments: 16, interval: Nanos::ZERO, min_reclaimable: Share::Percent(60.0) };
             let config = CleanerConfig { late_abort, pressed: limits, relaxed: limits, ..eager("timestamp") };
             let cleaner = LfsCleaner::new(&rt, Rc::new(fs.control()), config);
             let CleanerTurn::Made(step) = cleaner.turn().await.unwrap() else { panic!("it is due") };

@@ -258,7 +258,11 @@ fn a_malformed_usage_is_refused_and_no_entry_is_changed() {
         let all = SegmentUpdate { fields: update_field::ALL, flags, ..right };
         control.set_segments(vec![all]).await.unwrap();
         let after = control.segments(victim.segment).await.unwrap()[0];
-        assert_eq!((after.changed, after.flags, after.live), (5, segment_flag::DIRTY, Some(live)), "`ACTIVE` is no change");
+        assert_eq!(
+            (after.changed, after.flags, after.live),
+            (5, segment_flag::DIRTY, Some(live)),
+            "`ACTIVE` is no change"
+        );
     });
 }
 

@@ -87,7 +87,8 @@ async fn clean_for_a_while(rt: Rt, cleaner: LfsCleaner) {
 }
 
 fn stage(block_bytes: u32) -> Stage {
-    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
+    let subject: Rc<dyn Subject> =
+        Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
     Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
 }
 

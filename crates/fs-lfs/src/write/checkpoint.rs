@@ -89,7 +89,7 @@ impl Inner {
         let mut making = Making { inner: self, cno, files, chain, head, moved_chain, ended_nodes };
         let Snapshot { files, deleted, inodes } = snapshot;
         making.plan_moves(&cleaning).await?;
-        if cleaning.victims.is_empty() {
+        if cleaning.victims.is_empty() || !files.is_empty() {
             self.written.set(self.seconds());
         }
         let (mut frozen, inodes_of_users) = (Vec::new(), files.iter().map(|file| file.inode.clone()));

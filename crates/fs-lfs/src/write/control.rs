@@ -233,7 +233,8 @@ impl Inner {
             }
             self.core.set_usage(update.segment, after).await?;
             let mut header = self.core.segments.get();
-            header.clean = header.clean.saturating_add_signed(i64::from(after.is_clean()) - i64::from(before.is_clean()));
+            header.clean =
+                header.clean.saturating_add_signed(i64::from(after.is_clean()) - i64::from(before.is_clean()));
             self.core.segments.set(header);
         }
         Ok(Ok(()))

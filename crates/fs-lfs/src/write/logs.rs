@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{LogHead, MovedHead};
 use super::checkpoint::Making;
 use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
+use super::{LogHead, MovedHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::CheckpointHead;
 use crate::format::summary::{self, flag, write_summary};
