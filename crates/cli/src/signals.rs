@@ -45,6 +45,24 @@ impl Signals {
         Ok(Signals(catch(TERM_SIGNALS.iter().chain(hangup), Some(Box::new(last)))?))
     }
 
+    /// SIGHUP, which ends nothing.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn hangups() -> io::Result<Signals> {
+        let (noted, handlers) = UnixStream::pair()?;
+        pipe::register(SIGHUP, handlers)?;
+        Ok(Signals(noted))
+    }
+
+    /// A byte for each signal.
+    ///
+    /// # Errors
+    /// In virtual time, where there are none.
+    pub fn stream(self, rt: &Rt) -> io::Result<Stream> {
+        Stream::from_socket(rt, self.0.into())
+    }
+
     /// Waits for the first signal.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ mod lab_list;
 mod lab_repeat;
 mod lab_run;
 mod lfs;
+mod lfs_cleaner;
 mod man;
 mod meters;
 mod mount;
@@ -145,6 +146,7 @@ pub const ALL: &[Verb] = &[
     lfs::CHECKPOINTS,
     lfs::SEGMENTS,
     lfs::CLEAN,
+    lfs_cleaner::VERB,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,

@@ -28,7 +28,7 @@ pub const ALL: &[FsKind] = &[
         name: "lfs",
         summary: "a log-structured file system whose images are those of NILFS2",
         needs_device: true,
-        options: &["checkpoint", "snapshots", "tracking", "dat_times"],
+        options: esker_fs_lfs::kind::OPTIONS,
         make: Some(esker_fs_lfs::kind::make),
         open: esker_fs_lfs::kind::open,
     },

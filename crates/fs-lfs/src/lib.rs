@@ -8,18 +8,21 @@
 //!
 //! Reading order: [`format`] (bytes, no I/O), [`error`], [`medium`] (superblocks, blocks, logs, the latest checkpoint).
 //! Then [`map`] (files to blocks), [`volume`] (metadata files), [`read`] (the file system of one checkpoint), [`kind`]
-//! (its entry in the list of kinds). Last [`write`](mod@write), [`check`], [`dump`], [`mkfs`](mod@mkfs),
-//! [`sums`] (for tests).
+//! (its entry in the list of kinds). Then [`write`](mod@write), [`control`] (calls of cleaners), [`cleaner`]. Last
+//! [`check`], [`dump`], [`mkfs`](mod@mkfs), [`sums`] (for tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod answer;
 pub mod check;
+pub mod cleaner;
+pub mod control;
 pub mod dump;
 pub mod error;
 pub mod format;
 pub mod kind;
+mod liveness;
 pub mod map;
 pub mod medium;
 pub mod mkfs;
@@ -30,6 +33,8 @@ pub mod volume;
 pub mod write;
 
 pub use check::{Finding, Found, check};
+pub use cleaner::{CleanerConfig, LfsCleaner};
+pub use control::LfsControl;
 pub use error::LfsError;
 pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;

@@ -4,7 +4,9 @@
 //! told of it: its tree when a snapshot was made and at the end, `lssu` and `lscp`. The test `lfs_guest` of `it` makes
 //! such images anew.
 
+mod cleaner;
 mod cleaning;
+mod control;
 mod crashes;
 mod cut;
 mod damage;

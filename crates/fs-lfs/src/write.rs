@@ -6,14 +6,15 @@
 //!
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
-//! [`data_sync`] (bytes without a checkpoint), [`clean`] (the cleaner), [`superblocks`], [`recovery`] (opening). Last
-//! [`dirs`], [`names`], [`rename`], [`bytes`], [`snapshots`] and [`system`] (calls). Counters of live blocks:
-//! [`counting`] and [`scan`].
+//! [`data_sync`] (bytes without a checkpoint), [`clean`] (cleaning), [`superblocks`], [`recovery`] (opening). Last
+//! [`dirs`], [`names`], [`rename`], [`bytes`], [`snapshots`] and [`system`] (calls), [`control`] and [`order`] (calls of
+//! cleaners). Counters of live blocks: [`counting`] and [`scan`].
 
 mod alloc;
 mod bytes;
 mod checkpoint;
 mod clean;
+mod control;
 mod core;
 pub mod counting;
 mod dat;
@@ -23,6 +24,7 @@ mod logs;
 mod meta;
 mod moves;
 mod names;
+mod order;
 mod plan;
 mod recovery;
 mod rename;
@@ -39,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 
 use esker_base::units::MIB;
-use esker_base::{Errno, Nanos};
+use esker_base::{Errno, Nanos, Time};
 use esker_block::{BioError, Device, Latch};
 use esker_fs_pages::{PageCache, PageCacheConfig};
 use esker_layer_kit::{GroupCommit, Turn};
@@ -51,6 +53,7 @@ use self::core::Core;
 use crate::error::LfsError;
 use crate::names::Names;
 use clean::{Cleaning, Pass};
+pub use control::CleanerSession;
 use counting::LfsConfig;
 use data_sync::Unlogged;
 use table::Inode;
@@ -88,6 +91,15 @@ struct LogHead {
     log_sequence: u64,
 }
 
+/// Where the log of moved blocks goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct MovedHead {
+    segment: u64,
+    /// Blocks of the segment that are written.
+    offset: u64,
+    sequence: u64,
+}
+
 struct Inner {
     about: About,
     core: Core,
@@ -117,11 +129,19 @@ struct Inner {
     unlogged: Cell<Unlogged>,
     /// Blocks that were synced since the last checkpoint. It writes their maps and entries.
     synced_blocks: Cell<u64>,
+    /// When the last checkpoint was made that cleaned nothing, in seconds since 1970.
+    written: Cell<u64>,
+    /// The cleaner that has the claim, and until when.
+    claim: Cell<Option<(u64, Time)>>,
+    /// Numbers of cleaners so far.
+    cleaners: Cell<u64>,
     commit: GroupCommit,
     /// One checkpoint at a time.
     making: Turn,
     latch: Latch,
     clock: Cell<Stamp>,
+    /// The segment that takes moved blocks, if they go apart.
+    moved_head: Cell<Option<MovedHead>>,
     superblocks: superblocks::Superblocks,
     changed: Notify,
     /// One rename between directories at a time: no two of them make a circle.
@@ -140,7 +160,7 @@ impl Lfs {
         Lfs::open_with(rt, device, now, LfsConfig::usual()).await
     }
 
-    /// The same, with counters of live blocks that are kept as `config` says.
+    /// The same, as `config` says.
     ///
     /// # Errors
     /// [`LfsError`].
@@ -321,10 +341,14 @@ impl Inner {
 
     /// Blocks that logs can take without the segments that are kept back.
     fn free_blocks(&self) -> u64 {
-        let geometry = &self.core.geometry;
+        let clean = self.core.segments.get().clean;
+        clean.saturating_sub(self.reserved_segments()) * self.core.geometry.segment_blocks
+    }
+
+    /// Segments that are kept back.
+    fn reserved_segments(&self) -> u64 {
         let percent = u64::from(self.core.superblock.get().reserved_percent.min(100));
-        let reserved = (geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN);
-        self.core.segments.get().clean.saturating_sub(reserved) * geometry.segment_blocks
+        (self.core.geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN)
     }
 
     /// Blocks that logs can take.

@@ -5,11 +5,13 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Errno};
 use esker_block::{Bio, Device, RangeOp};
 use esker_rt::Level;
+use esker_rt::net::Stream;
 use esker_rt::sync::join_all;
 use esker_stack::Export;
 use serde_json::{Value, json};
 
 use crate::command::{COMMANDS, Command, PROTOCOL, RangeCommand, bounded, parse_layer};
+use crate::console::Performer;
 use crate::freeze;
 use crate::mounts::HeldMount;
 use crate::refusal::Refusal;
@@ -17,8 +19,22 @@ use crate::server::Shared;
 use crate::sizes;
 use crate::status::Status;
 
+impl Performer for Rc<Shared> {
+    async fn perform(&self, line: &[u8]) -> Result<Value, Refusal> {
+        perform(self, line).await
+    }
+
+    fn see_off(&self, client: &Stream) {
+        self.stop.see_off(client);
+    }
+
+    async fn stopping(&self) {
+        self.stop.asked().await;
+    }
+}
+
 /// Does what a line asks.
-pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
+async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
     let command = Command::parse(line)?;
     match command {
         Command::Hello {} => Ok(hello()),
@@ -49,7 +65,8 @@ pub(crate) async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, R
     }
 }
 
-fn hello() -> Value {
+/// The version of the protocol and the commands.
+pub(crate) fn hello() -> Value {
     json!({ "server": "esker", "version": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "commands": COMMANDS })
 }
 
@@ -110,10 +127,12 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
 
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
     let line = command.shown(shared.stack.kinds());
+    // A cleaner in another process makes many calls, and keeps a log of its own.
+    let is_call =
+        matches!(command, Command::Order { words, .. } if words.first().is_some_and(|word| word == "control"));
+    let level = if is_call { Level::Debug } else { Level::Info };
     match result {
-        Ok(_) => {
-            shared.rt.log_event(Level::Info, "command", &[("command", &line)], format_args!("control: done: {line}"))
-        }
+        Ok(_) => shared.rt.log_event(level, "command", &[("command", &line)], format_args!("control: done: {line}")),
         Err(error) => {
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("command", &line), ("error", error)];
             let text = format_args!("control: not done: {line}: {error}");

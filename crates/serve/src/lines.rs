@@ -1,7 +1,7 @@
 //! Lines out of a stream of bytes, bounded.
 
-/// Longest line in bytes, without its end.
-pub const LINE_MAX: usize = 64 << 10;
+/// Longest line in bytes, without its end: an order of a cleaner names each block of its segments.
+pub const LINE_MAX: usize = 1 << 20;
 
 /// A line that is longer than [`LINE_MAX`]. Where the next one begins is not looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -427,7 +427,10 @@ impl Served {
             shared.rt.spawn("nbd-accept", serve).detach();
         }
         let sizes = shared.rt.spawn("sizes", sizes::follow(shared.clone()));
-        let console = shared.rt.spawn("control-accept", console::serve(shared.clone(), shared.control.clone()));
+        let console = shared.rt.spawn(
+            "control-accept",
+            console::serve(shared.rt.clone(), Rc::new(shared.clone()), shared.control.clone()),
+        );
         let metrics = shared.metrics.iter().map(|listener| hand_out(shared.clone(), listener.clone()));
         let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
         if let Either::Left(()) = race(stop, shared.stopping()).await {
@@ -460,7 +463,7 @@ fn is_local(host: &str) -> bool {
     name == "localhost" || host.parse().is_ok_and(|address: std::net::SocketAddr| address.ip().is_loopback())
 }
 
-fn only_mode(mode: u32) -> Access {
+pub(crate) fn only_mode(mode: u32) -> Access {
     Access { mode: Some(mode), owner: None }
 }
 

@@ -6,12 +6,21 @@ use std::rc::Rc;
 use esker_base::{Errno, Nanos};
 use esker_block::{Created, Device, Kind};
 use esker_front_fuse::Alive;
+use esker_front_nbd::listen::{ListenError, listen_as};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
+use esker_rt::net::{Address, Stream};
 use esker_rt::sync::{Either, race};
 use esker_stack::{BuildError, Spec, Stack};
 
+use serde_json::Value;
+
+use crate::command::Command;
+use crate::console::{self, Performer};
+use crate::dispatch::hello;
 use crate::mounted_fs::{MountOrder, MountedFs, MountedFsError};
+use crate::refusal::Refusal;
+use crate::server::{CONTROL_MODE, only_mode};
 use crate::stop::StopError;
 
 /// Why a process of its own does not mount.
@@ -26,6 +35,9 @@ pub enum SingleMountError {
     /// The stack has mounts of its own.
     #[error("the stack has mounts of its own; `esker serve` mounts them")]
     Mounts,
+    /// The control socket.
+    #[error("control socket: {0}; --control PATH names another one")]
+    Control(ListenError),
     /// The file system.
     #[error(transparent)]
     FileSystem(#[from] MountedFsError),
@@ -79,6 +91,18 @@ impl SingleMount {
         }
     }
 
+    /// Takes commands at an address, for its owner alone, until the mount is gone: `hello`, and orders to the file
+    /// system under the name of its kind.
+    ///
+    /// # Errors
+    /// [`SingleMountError::Control`].
+    pub fn take_commands(&self, rt: &Rt, at: &Address) -> Result<(), SingleMountError> {
+        let listener = Rc::new(listen_as(rt, at, only_mode(CONTROL_MODE)).map_err(SingleMountError::Control)?);
+        let console = Rc::new(MountConsole { fs: self.fs.clone(), name: self.name.clone() });
+        rt.spawn_detached("control-accept", console::serve(rt.clone(), console, listener));
+        Ok(())
+    }
+
     /// Serves until the mount is gone, or until `stop` is ready and the last user has left. Then the file system is
     /// closed, and the stack is flushed within `patience` and closed.
     ///
@@ -95,6 +119,49 @@ impl SingleMount {
             None => Ok(()),
         };
         closed.and(shut)
+    }
+}
+
+/// The control socket of one mount.
+struct MountConsole {
+    fs: Rc<MountedFs>,
+    name: String,
+}
+
+impl Performer for MountConsole {
+    async fn perform(&self, line: &[u8]) -> Result<Value, Refusal> {
+        match Command::parse(line)? {
+            Command::Hello {} => Ok(hello()),
+            Command::Order { device, words } if device == self.name => {
+                let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(&device);
+                self.fs.ask(&words).await.map(Value::String).map_err(refused)
+            }
+            Command::Order { device, .. } => {
+                Err(Refusal::new("unknown_name", &format!("the mount is named \"{}\"", self.name)).at(&device))
+            }
+            Command::Status {}
+            | Command::Dump {}
+            | Command::Insert { .. }
+            | Command::Remove { .. }
+            | Command::Reorder { .. }
+            | Command::Remap { .. }
+            | Command::Resize { .. }
+            | Command::Sync { .. }
+            | Command::Freeze { .. }
+            | Command::Thaw { .. }
+            | Command::Meters { .. }
+            | Command::Stop { .. } => {
+                let what = "this is one mount, which takes orders alone; `esker serve` takes the other commands";
+                Err(Refusal::new("unsupported", what))
+            }
+        }
+    }
+
+    fn see_off(&self, _: &Stream) {}
+
+    async fn stopping(&self) {
+        // What closing it gave is told by the end of the mount.
+        let _told = self.fs.ended().await;
     }
 }
 

@@ -55,7 +55,7 @@ pub const CLEAN: Verb = Verb::of::<CleanArgs>(About {
     words: &["lfs", "clean"],
     summary: "Give back the room of what no longer lives",
     details: "Runs the cleaner once over all segments. Blocks that live or that a snapshot has move together; all \
-              checkpoints that lose blocks are deleted. Without this, the cleaner runs when a change finds no room.",
+              checkpoints that lose blocks are deleted. Without this, the cleaner of the mount begins when few segments are clean.",
     examples: &[Example { line: "esker lfs clean --mount home", does: "cleans that of a mount of the server" }],
 });
 

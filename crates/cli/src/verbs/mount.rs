@@ -8,6 +8,7 @@ use esker_base::Nanos;
 use esker_front_fuse::{MountOptions, Transport, mount_point};
 use esker_rt::Level;
 use esker_rt::mem::Pool;
+use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::{MountOrder, MountedFsError, SingleMount, SingleMountError};
 use esker_stack::{KernelCache, Spec};
@@ -33,9 +34,10 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
               process was killed, calls on the mount fail at once, and `esker umount` takes it away.\n\n\
               Kinds: ram (files in the memory of the process, gone when it ends; -o size=BYTES, uid=N, gid=N, \
               mode=OCTAL), host (a directory of this machine, which calls are passed through to; -o dir=PATH). On a \
-              stack: lfs (an image of NILFS2; -o checkpoint=N shows an older state, read-only; snapshots=background, \
-              all, dead, starvation or stock, tracking=on or off and dat_times=on or off say how it counts live \
-              blocks).\n\n\
+              stack: lfs (an image of NILFS2; -o checkpoint=N shows an older state, read-only; cleaner=POLICY or off and \
+              protection=SECONDS say how segments are cleaned, moved=apart or together and age_sort=on or off how blocks \
+              move; snapshots=background, all, dead, starvation or stock, tracking=on or off and dat_times=on or off say \
+              how it counts live blocks).\n\n\
               Options of every mount: ro, rw, exec, noexec, suid, nosuid, dev, nodev, allow_other, noallow_other, \
               source=NAME. As the superuser the default is nosuid,nodev,allow_other; otherwise nosuid,nodev.",
     examples: &[
@@ -43,6 +45,10 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount ram dir -o size=2GiB,noexec --background", does: "does so and returns" },
         Example { line: "esker mount ram /mnt --cache writeback", does: "lets the kernel hold writes back" },
         Example { line: "esker mount host /mnt -o dir=/srv/data", does: "passes calls through to a directory" },
+        Example {
+            line: "esker mount lfs /mnt --on 'disk = file path=lfs.img @' --control lfs.ctl",
+            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`",
+        },
         Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],
 });
@@ -68,6 +74,9 @@ struct MountArgs {
     /// Options, with commas between them (may be repeated)
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
+    /// Take orders of `esker lfs` at this socket, for mount KIND
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Return when it is mounted; log lines are lost then, unless --log-file names a file
     #[arg(long)]
     background: bool,
@@ -173,7 +182,9 @@ impl MountArgs {
                 }
             });
         let mounted = mounted.map_err(refused)?;
-        if let Err(failure) = terminal.say(&line).and_then(|()| terminal.finish()) {
+        let control = self.control.clone().map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path)));
+        let told = control.map_err(refused).and_then(|()| terminal.say(&line)).and_then(|()| terminal.finish());
+        if let Err(failure) = told {
             // A mount whose caller has not heard of it is taken away again.
             reactor.block_on(mounted.run(std::future::ready(()), FLUSH_PATIENCE))?;
             return Err(failure);

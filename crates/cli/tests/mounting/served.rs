@@ -187,3 +187,95 @@ fn an_lfs_keeps_snapshots_gives_room_back_and_is_whole_behind_a_kill() {
     let undone = check_tool(ESKER, &[&["lfs", "snapshot", &number, "--undo"][..], &on].concat());
     assert_eq!(undone.trim(), number);
 }
+
+#[test]
+fn a_cleaner_as_a_process_of_its_own_cleans_a_mount_and_heeds_its_file() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let (at, image, file) = (place.directory("mnt"), place.path("lfs.img"), place.path("cleaner.conf"));
+    let disk = format!("disk = file path={} size=128MiB direct=false", text(&image));
+    let made = ["fs", "mkfs", "lfs", "--live-counters", "--segment", "512KiB", "--on", &format!("{disk} @")];
+    check_tool(ESKER, &made);
+    let stack = |options: &str| format!("{disk}; mount m = lfs at={} options={options} on disk", text(&at));
+    let (mut server, _) = place.serve(&stack("cleaner=off"), &[]);
+    for round in 0..4_u8 {
+        fs::write(at.join("file"), vec![round; 8 << 20]).unwrap();
+        fs::File::open(at.join("file")).unwrap().sync_all().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1100));
+    }
+    let (control, log) = (place.path("esker.ctl"), place.path("cleaner.log"));
+    let words = |more: &[&'static str]| {
+        let own =
+            ["lfs", "cleaner", "m", "--config", text(&file), "--control", text(&control), "--log-file", text(&log)];
+        own.into_iter().map(str::to_string).chain(more.iter().map(ToString::to_string)).collect::<Vec<_>>()
+    };
+    let once = || {
+        let output = Command::new(ESKER).args(words(&["--once"])).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let is_busy = || {
+        let (is_done, told) = once();
+        !is_done && told.contains("another cleaner works") && told.contains("mount with -o cleaner=off")
+    };
+    fs::write(&file, "min_clean_segments 100%\nselection_policy best\n").unwrap();
+    let (is_done, error) = once();
+    assert!(!is_done && error.contains("cleaner.conf: line 2: there is no policy `best`"), "{error}");
+    fs::write(&file, "min_clean_segments 100%\nmax_clean_segments 100%\nmc_cleaning_interval 0\n").unwrap();
+    let (is_done, error) = once();
+    assert!(is_done, "{error}");
+    let told = fs::read_to_string(&log).unwrap();
+    let steps = told.lines().filter(|line| line.contains("cleaner: cleaned: segments [")).count();
+    assert!(steps > 2, "{told}");
+    assert_eq!(fs::read(at.join("file")).unwrap(), vec![3; 8 << 20]);
+    // One that goes on, with a file that changes.
+    fs::write(&file, "min_clean_segments 0\n").unwrap();
+    let mut running = Command::new(ESKER).args(words(&[])).spawn().unwrap();
+    wait_until("it has the claim", is_busy);
+    let hang_up = || check_tool("kill", &["-HUP", &running.id().to_string()]);
+    fs::write(&file, "late_abort\n").unwrap();
+    hang_up();
+    let says = |what: &str| fs::read_to_string(&log).unwrap().contains(what);
+    wait_until("it refuses the file", || says("line 1: `late_abort` has no value"));
+    fs::write(&file, "late_abort off\n").unwrap();
+    hang_up();
+    wait_until("it reads the file anew", || says("read anew"));
+    check_tool("kill", &["-TERM", &running.id().to_string()]);
+    assert!(running.wait().unwrap().success());
+    let clean = ["status", "--control", text(&control)];
+    assert!(check_tool(ESKER, &clean).contains("clean_segments"));
+    check_tool(ESKER, &["stop", "--control", text(&control)]);
+    server.end();
+    // The mount's own cleaner has the claim.
+    let (mut server, _) = place.serve(&stack("cleaner=greedy"), &[]);
+    fs::write(&file, "").unwrap();
+    wait_until("it has the claim", is_busy);
+    check_tool(ESKER, &["stop", "--control", text(&control)]);
+    server.end();
+    assert!(check_tool(ESKER, &["fs", "check", "lfs", "--on", &format!("{disk} @")]).starts_with("clean: "));
+}
+
+#[test]
+fn a_mount_without_a_server_takes_orders_at_a_socket() {
+    if !can_run(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let (at, control, file) = (place.directory("mnt"), place.path("lfs.ctl"), place.path("cleaner.conf"));
+    let disk = format!("disk = file path={} size=64MiB direct=false @", text(&place.path("lfs.img")));
+    check_tool(ESKER, &["fs", "mkfs", "lfs", "--on", &disk]);
+    fs::write(&file, "").unwrap();
+    let mut server = place.mount_kind("lfs", &at, &["--on", &disk, "-o", "cleaner=off", "--control", text(&control)]);
+    let control = ["--control", text(&control)];
+    let orders = |words: &[&str]| [words, &control[..]].concat();
+    let number = check_tool(ESKER, &orders(&["lfs", "snapshot", "--mount", "lfs"]));
+    let listed = check_tool(ESKER, &orders(&["lfs", "checkpoints", "--mount", "lfs"]));
+    assert!(listed.contains(&format!("{} ss ", number.trim())), "{listed}");
+    check_tool(ESKER, &orders(&["lfs", "cleaner", "lfs", "--once", "--config", text(&file)]));
+    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "home"])).contains("the mount is named \"lfs\""));
+    assert!(refused(ESKER, &orders(&["sync"])).contains("takes orders alone; `esker serve` takes the other commands"));
+    check_tool(ESKER, &["umount", text(&at)]);
+    server.end();
+    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "lfs"])).contains("no control socket"));
+}

@@ -3,6 +3,8 @@
 //! A log is a partial segment: summary, payload, and a super root if it makes a checkpoint. Nothing in a summary
 //! crosses a block: what does not fit in the rest of a block begins the next one.
 
+use serde::{Deserialize, Serialize};
+
 use super::ino;
 use super::layout::layout;
 
@@ -77,7 +79,7 @@ impl LogHeader {
 }
 
 /// What a block of a log is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Payload {
     /// Data of a file: its virtual block, and its number in the file.
     Data {
@@ -133,7 +135,7 @@ impl Payload {
 }
 
 /// A block of a log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LogBlock {
     /// Where it lies.
     pub place: u64,

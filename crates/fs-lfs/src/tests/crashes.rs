@@ -13,8 +13,11 @@ use esker_testkit::files::suite::CASES;
 use esker_testkit::files::{Reach, Searched, Stage, Subject};
 use esker_vfs::{Abilities, FileSystem, Promise, RamConfig, Stamp};
 
+use super::cleaner::{Warped, eager};
 use super::{MADE, config};
+use crate::cleaner::LfsCleaner;
 use crate::read::{LINKS_MAX, abilities};
+use crate::write::counting::LfsConfig;
 use crate::{Lfs, MkfsConfig};
 
 /// The file system on small devices.
@@ -22,6 +25,8 @@ struct LfsSubject {
     block_bytes: u32,
     size: u64,
     segment_bytes: u64,
+    /// How a cleaner that always works has its blocks written, if there is one.
+    cleaning: Option<LfsConfig>,
 }
 
 const NOW: Stamp = Stamp(MADE as i64 * 1_000_000_000);
@@ -59,15 +64,31 @@ impl Subject for LfsSubject {
     }
 
     fn open(&self, rt: Rt, device: Rc<dyn Device>) -> Opened {
+        let cleaning = self.cleaning;
         Box::pin(async move {
-            let opened = Lfs::open(&rt, device, NOW).await;
+            let opened = Lfs::open_with(&rt, device, NOW, cleaning.unwrap_or(LfsConfig::usual())).await;
+            if let (Ok(fs), Some(_)) = (&opened, cleaning) {
+                let cleaner = LfsCleaner::new(&rt, Warped::new(fs, true), eager("greedy"));
+                rt.clone().spawn_detached("cleaner", clean_for_a_while(rt, cleaner));
+            }
             opened.map(|fs| Rc::new(fs) as Rc<dyn FileSystem>).map_err(|error| error.to_string())
         })
     }
 }
 
+/// Makes some steps between the calls of a script.
+async fn clean_for_a_while(rt: Rt, cleaner: LfsCleaner) {
+    for _ in 0..60 {
+        if cleaner.turn().await.is_err() {
+            return;
+        }
+        rt.yield_now().await;
+    }
+}
+
 fn stage(block_bytes: u32) -> Stage {
-    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB });
+    let subject: Rc<dyn Subject> =
+        Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
     Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
 }
 
@@ -86,23 +107,38 @@ fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
     }
 }
 
-#[test]
-fn a_crash_while_segments_are_cleaned_loses_nothing() {
-    let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes: 1024, size: 3 * MIB, segment_bytes: 32 * KIB });
+/// Overwrites most of a file on a small device. Answers the states that were tried.
+fn overwritten(cleaning: Option<LfsConfig>, rounds: u64) -> Searched {
+    let subject = LfsSubject { block_bytes: 1024, size: 3 * MIB, segment_bytes: 32 * KIB, cleaning };
     let mut before = ScriptOp::script("open #0 full rdwr,creat 0644\n").unwrap();
     before.extend((0..24).map(|part| ScriptOp::Write(Held(0), 65_536, part, None)));
     before.extend(ScriptOp::script("close #0\nsync all\n").unwrap());
-    let stage = Stage::new(subject, &before).unwrap_or_else(|breach| panic!("{breach}"));
+    let stage = Stage::new(Rc::new(subject), &before).unwrap_or_else(|breach| panic!("{breach}"));
     let mut script = ScriptOp::script("open #0 full rdwr 0\n").unwrap();
     let mut rng = Stream::named(1, "overwrites");
-    for round in 0..24 {
+    for round in 0..rounds {
         script.push(ScriptOp::Write(Held(0), 40_000, 100 + round, Some(rng.below(1_500_000) as i64)));
         script.push(ScriptOp::Sync(Durable::All));
     }
     let reach = Reach { states_max: 3, used_every: 24, seed: 4 };
     let searched = stage.search(&script, reach).unwrap_or_else(|breach| panic!("{breach}"));
     println!("{searched:?}");
-    assert!(searched.states > 500, "{searched:?}");
+    searched
+}
+
+#[test]
+fn a_crash_while_segments_are_cleaned_loses_nothing() {
+    assert!(overwritten(None, 24).states > 500);
+}
+
+/// Item 11: a cleaner in the background, which dies with the file system at any write.
+#[test]
+fn a_crash_while_a_cleaner_works_loses_nothing() {
+    for (moved_apart, age_sort) in [(false, false), (true, true)] {
+        let options = LfsConfig { moved_apart, age_sort, ..LfsConfig::usual() };
+        let (alone, cleaned) = (overwritten(None, 8).states, overwritten(Some(options), 8).states);
+        assert!(cleaned > alone + 100, "{cleaned} states with a cleaner, {alone} without");
+    }
 }
 
 #[test]
@@ -110,7 +146,8 @@ fn a_crash_behind_logs_of_data_alone_loses_no_synced_byte() {
     let mut rng = Stream::named(7, "synced bytes");
     let mut searched = Searched::default();
     for block_bytes in [4096, 1024] {
-        let subject: Rc<dyn Subject> = Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB });
+        let subject: Rc<dyn Subject> =
+            Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
         let mut before = ScriptOp::script("open #0 a rdwr,creat 0644\nopen #1 b rdwr,creat 0644\n").unwrap();
         before.extend([0, 1].map(|file| ScriptOp::Write(Held(file), 150_000, 1, None)));
         before.extend(ScriptOp::script("close #0\nclose #1\nsync all\n").unwrap());

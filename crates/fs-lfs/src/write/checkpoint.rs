@@ -12,15 +12,16 @@ use esker_base::Spans;
 use esker_fs_pages::Frozen;
 use esker_vfs::Ino;
 
-use super::clean::{Cleaning, Liveness};
+use super::clean::Cleaning;
 use super::data_sync::Unlogged;
-use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
 use super::table::Inode;
 use super::tree::{FileMap, MovedNode};
-use super::{Inner, LogHead};
+use super::{Inner, LogHead, MovedHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::{CheckpointHead, flag};
 use crate::format::{CheckpointEntry, CpfileHeader, InodeRecord, Payload, ScanRecord, ino};
+use crate::liveness::Liveness;
 
 /// What a checkpoint makes durable: the state of one instant.
 pub(super) struct Snapshot {
@@ -48,6 +49,8 @@ pub(super) struct Making<'i> {
     /// Segments that it takes, the current one first. One more than it writes to.
     pub chain: Vec<u64>,
     pub head: LogHead,
+    /// Segments that it takes for moved blocks, if they go apart, the current one first.
+    pub moved_chain: Vec<MovedHead>,
     /// Places of nodes of the DAT that moved, as far as they were counted.
     ended_nodes: BTreeSet<u64>,
 }
@@ -90,6 +93,9 @@ impl Inner {
         let mut making = Making::new(self);
         let Snapshot { files, deleted, inodes } = snapshot;
         making.plan_moves(&cleaning).await?;
+        if cleaning.victims.is_empty() || !files.is_empty() {
+            self.written.set(self.seconds());
+        }
         let (mut frozen, inodes_of_users) = (Vec::new(), files.iter().map(|file| file.inode.clone()));
         let users: Vec<Rc<Inode>> = inodes_of_users.collect();
         for file in files {
@@ -106,6 +112,7 @@ impl Inner {
         self.core.free_segments(&cleaning.victims).await?;
         let logs = making.plan_segments().await?;
         let head = making.write(&logs).await?;
+        self.moved_head.set(making.moved_head_behind(&logs));
         making.go_on(head);
         self.inodes_durable.set(inodes);
         self.scanned.set(0);
@@ -128,14 +135,15 @@ impl<'i> Making<'i> {
     /// The next checkpoint, without anything in it.
     pub(super) fn new(inner: &'i Inner) -> Making<'i> {
         let head = inner.head.get();
-        let chain = vec![head.segment, head.next];
-        Making { inner, cno: head.cno + 1, files: Vec::new(), chain, head, ended_nodes: BTreeSet::new() }
+        let (chain, moved_chain) = (vec![head.segment, head.next], inner.moved_head.get().into_iter().collect());
+        Making { inner, cno: head.cno + 1, files: Vec::new(), chain, head, moved_chain, ended_nodes: BTreeSet::new() }
     }
 
     /// Its logs are on the medium: the next one begins there.
     pub(super) fn go_on(&self, head: LogHead) {
         self.inner.head.set(head);
-        let numbered = self.chain.iter().copied().zip(self.head.sequence..);
+        let moved = self.moved_chain.iter().map(|head| (head.segment, head.sequence));
+        let numbered = self.chain.iter().copied().zip(self.head.sequence..).chain(moved);
         self.inner.sequences.borrow_mut().extend(numbered);
     }
 }
@@ -343,13 +351,23 @@ impl Making<'_> {
     /// Plans SUFILE and DAT, and takes the segments that all of the plan needs. Each of them changes the others, so it
     /// goes on until nothing changes.
     async fn plan_segments(&mut self) -> Result<Vec<PlannedLog>, LfsError> {
+        let inner = self.inner;
+        let core = &inner.core;
         let mut rounds = 0;
         loop {
             self.touch_usages(rounds < COUNTER_ROUNDS).await?;
             self.plan_meta(ino::SUFILE).await?;
             let is_settled = !self.plan_dat().await?;
-            let logs = self.cut(true);
-            let is_enough = self.take_segments(&logs).await?;
+            let mut logs = self.cut(Track::Moved, false);
+            let needed_apart = logs.last().map_or(0, |log| log.link + 1);
+            let main = self.cut(Track::Main, true);
+            let is_enough = self.take_segments(&main).await? && self.moved_chain.len() >= needed_apart;
+            while self.moved_chain.len() < needed_apart {
+                let taken = core.take_segment(|segment| inner.may_take(segment)).await?;
+                let segment = taken.ok_or(LfsError::NoRoom)?;
+                self.moved_chain.push(MovedHead { segment, offset: 0, sequence: self.head.sequence });
+            }
+            logs.extend(main);
             rounds += 1;
             if is_settled && is_enough {
                 return Ok(logs);
@@ -357,18 +375,25 @@ impl Making<'_> {
         }
     }
 
-    /// The logs of all that is planned so far.
-    pub(super) fn cut(&self, has_super_root: bool) -> Vec<PlannedLog> {
-        let geometry = &self.inner.core.geometry;
-        let room = |link: usize| match self.chain.get(link) {
-            Some(segment) => {
-                let range = geometry.segment(*segment);
-                let begun = if link == 0 { self.head.offset } else { 0 };
+    /// Cuts the files of a track into logs, as far as they are planned.
+    pub(super) fn cut(&self, track: Track, has_super_root: bool) -> Vec<PlannedLog> {
+        let (geometry, is_apart) = (&self.inner.core.geometry, self.inner.core.counting.moved_apart);
+        let files = self.files.iter().enumerate().filter(|(_, file)| {
+            let is_moved = is_apart && matches!(file.owner, Owner::Moved);
+            is_moved == (track == Track::Moved)
+        });
+        let place = |link: usize| match track {
+            Track::Main => self.chain.get(link).map(|segment| (*segment, if link == 0 { self.head.offset } else { 0 })),
+            Track::Moved => self.moved_chain.get(link).map(|head| (head.segment, head.offset)),
+        };
+        let room = |link: usize| match place(link) {
+            Some((segment, begun)) => {
+                let range = geometry.segment(segment);
                 (range.end - range.start).saturating_sub(begun)
             }
             None => geometry.segment_blocks,
         };
-        super::plan::cut(&self.files, geometry.block_bytes, room, has_super_root)
+        super::plan::cut(files, track, geometry.block_bytes, room, has_super_root)
     }
 
     /// Takes the segments that logs need, and one more. Answers whether there were enough.
@@ -386,6 +411,7 @@ impl Making<'_> {
     async fn touch_usages(&self, has_counters: bool) -> Result<(), LfsError> {
         let core = &self.inner.core;
         let mut segments = self.chain.clone();
+        segments.extend(self.moved_chain.iter().map(|head| head.segment));
         if has_counters && core.has_counters() {
             segments.extend(core.live_changes.borrow().keys());
         }

@@ -1,17 +1,20 @@
-//! The cleaner: which segments it takes, and what in them lives.
+//! Cleaning: what in segments lives, and the cleaner of last resort, which runs when a change finds no room.
 //!
-//! Liveness is what the DAT says and nothing else: counters of live blocks only choose the order of victims.
+//! Liveness is what the DAT says and nothing else: counters of live blocks only choose the order of victims. Cleaners
+//! that run before room is short use the calls of [`control`](super::control).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use esker_cleaning::{Selection, Situation, Summary, policy};
+use esker_cleaning::{Selection, Situation, policy};
 
 use super::Inner;
+use crate::cleaner::choice;
 use crate::error::LfsError;
 use crate::format::usage::UsageHead;
-use crate::format::{DatEntry, LiveCounters, LogBlock, Payload, SegmentUsage};
+use crate::format::{LiveCounters, LogBlock, Payload, SegmentUsage};
+use crate::liveness::{Liveness, liveness};
 
 /// Segments that one step cleans.
 const VICTIMS_MAX: usize = 4;
@@ -21,45 +24,6 @@ const COPY_BLOCKS_MAX: u64 = 2;
 const GAIN_SHARE: u64 = 16;
 /// The policy where the SUFILE counts live blocks.
 const POLICY: &str = "adaptive";
-/// The policy where it does not.
-const POLICY_UNCOUNTED: &str = "timestamp";
-
-/// What keeps a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Liveness {
-    /// The newest state has it.
-    Live,
-    /// A snapshot has it.
-    Snapshot,
-    /// A checkpoint has it that is too young to be deleted.
-    Period,
-    /// Nothing: its room can be given back.
-    Dead,
-}
-
-impl Liveness {
-    /// Whether the counter of its segment has the block.
-    pub(super) fn is_counted(self) -> bool {
-        matches!(self, Liveness::Live | Liveness::Snapshot)
-    }
-}
-
-/// What keeps a block of a log (section 3.10). `cno` is the checkpoint that its log names: 0 for files without
-/// versions. `snapshots` are in ascending order; checkpoints from `protected` on stay.
-pub(super) fn liveness(entry: &DatEntry, cno: u64, snapshots: &[u64], protected: u64) -> Liveness {
-    match () {
-        () if entry.is_live() => Liveness::Live,
-        () if cno == 0 => Liveness::Dead,
-        () if snapshots
-            .get(snapshots.partition_point(|number| *number < entry.start))
-            .is_some_and(|s| *s < entry.end) =>
-        {
-            Liveness::Snapshot
-        }
-        () if entry.end > protected => Liveness::Period,
-        () => Liveness::Dead,
-    }
-}
 
 /// A block that moves out of a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,10 +57,20 @@ pub(super) struct Cleaning {
     pub moves: Vec<MovedBlock>,
     /// Blocks of the DAT that are written again: number, or first key, and level.
     pub dat: Vec<(u64, u8)>,
-    /// Virtual blocks that are freed.
-    pub freed: Vec<u64>,
-    /// Checkpoints that lose blocks, and are deleted: ranges that may overlap.
+    /// Blocks that are freed.
+    pub dead: Vec<DeadBlock>,
+    /// Checkpoints that are deleted beside those that lose blocks: ranges that may overlap.
     pub periods: Vec<Range<u64>>,
+}
+
+/// A block that nothing keeps.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct DeadBlock {
+    pub block: LogBlock,
+    /// Its virtual block, which is freed.
+    pub vblock: u64,
+    /// Checkpoints in which it lived. They lose it, and are deleted.
+    pub life: Range<u64>,
 }
 
 impl Cleaning {
@@ -105,12 +79,18 @@ impl Cleaning {
         (self.moves.len() + self.dat.len()) as u64
     }
 
-    fn add(&mut self, more: Cleaning) {
+    pub(super) fn add(&mut self, more: Cleaning) {
         self.victims.extend(more.victims);
         self.moves.extend(more.moves);
         self.dat.extend(more.dat);
-        self.freed.extend(more.freed);
+        self.dead.extend(more.dead);
         self.periods.extend(more.periods);
+    }
+
+    /// All checkpoints that are deleted. Files without versions lose blocks of none.
+    pub(super) fn lost_periods(&self) -> Vec<Range<u64>> {
+        let dead = self.dead.iter().filter(|dead| dead.block.cno != 0).map(|dead| dead.life.clone());
+        self.periods.iter().cloned().chain(dead).collect()
     }
 }
 
@@ -148,20 +128,28 @@ impl Inner {
     }
 
     /// Whether clean segments can take so many blocks, with maps and entries that change with them.
-    fn has_room_for_copies(&self, copies: u64) -> bool {
-        let clean = self.core.segments.get().clean * self.core.geometry.segment_blocks;
+    pub(super) fn has_room_for_copies(&self, copies: u64) -> bool {
+        // Moved blocks that go apart may begin a segment.
+        let apart = u64::from(self.core.counting.moved_apart);
+        let clean = self.core.segments.get().clean.saturating_sub(apart) * self.core.geometry.segment_blocks;
         copies * COPY_BLOCKS_MAX + super::BLOCKS_OF_CHECKPOINT <= clean
     }
 
-    fn blocks_of(&self, segment: u64) -> u64 {
+    /// Whether logs go on in a segment.
+    pub(super) fn is_in_use(&self, segment: u64) -> bool {
+        let (head, moved) = (self.head.get(), self.moved_head.get());
+        segment == head.segment || segment == head.next || moved.is_some_and(|moved| moved.segment == segment)
+    }
+
+    pub(super) fn blocks_of(&self, segment: u64) -> u64 {
         let range = self.core.geometry.segment(segment);
         range.end - range.start
     }
 
     /// Segments worth cleaning, the best first.
     async fn victims(&self, pass: &Pass) -> Result<Vec<u64>, LfsError> {
-        let (core, head) = (&self.core, self.head.get());
-        let name = if core.has_counters() { POLICY } else { POLICY_UNCOUNTED };
+        let core = &self.core;
+        let name = if core.has_counters() { POLICY } else { choice::POLICY_UNCOUNTED };
         let policy = policy::named(name).expect("a policy of the table");
         // What was written in this second has an age too.
         let situation = Situation { now: self.seconds() + 1, slack: 1.0 };
@@ -169,10 +157,9 @@ impl Inner {
         let before = pass.before.min(self.superblocks.protected());
         for segment in 0..core.geometry.segments {
             let usage = core.usage(segment).await?;
-            let is_in_use = segment == head.segment || segment == head.next;
-            let is_out = is_in_use || usage.has_error() || pass.looked.borrow().contains(&segment);
+            let is_out = self.is_in_use(segment) || usage.has_error() || pass.looked.borrow().contains(&segment);
             if usage.is_dirty() && !is_out && self.sequence(segment).await? < before {
-                selection.offer(segment as u32, &self.summary(segment, &usage));
+                selection.offer(segment as u32, &choice::summary(&self.info(segment, &usage)));
             }
         }
         Ok(selection.finish().into_iter().map(u64::from).collect())
@@ -189,25 +176,13 @@ impl Inner {
             false => usage.live,
         };
         self.core.live_changes.borrow_mut().remove(&segment);
-        self.core.mark_again(&found.moves, &found.freed).await?;
+        let dead: Vec<u64> = found.dead.iter().map(|dead| dead.vblock).collect();
+        self.core.mark_again(&found.moves, &dead).await?;
         self.core.set_usage(segment, SegmentUsage { head: UsageHead { changed: now, ..usage.head }, live }).await
     }
 
-    fn summary(&self, segment: u64, usage: &SegmentUsage) -> Summary {
-        let blocks = self.blocks_of(segment) as u32;
-        let live = usage.live.map_or(0, |live| live.live);
-        Summary {
-            blocks,
-            live,
-            mappings: live.into(),
-            first: usage.head.changed,
-            last: usage.head.changed,
-            died: usage.live.map(|live| live.changed),
-        }
-    }
-
     /// The number of a segment in the order in which segments were taken; 0 if it has no log.
-    async fn sequence(&self, segment: u64) -> Result<u64, LfsError> {
+    pub(super) async fn sequence(&self, segment: u64) -> Result<u64, LfsError> {
         if let Some(sequence) = self.sequences.borrow().get(&segment) {
             return Ok(*sequence);
         }
@@ -222,7 +197,22 @@ impl Inner {
     }
 
     /// What a segment holds. `None`: its logs cannot be read, and it is left alone.
-    async fn describe(&self, segment: u64, snapshots: &[u64], protected: u64) -> Result<Option<Cleaning>, LfsError> {
+    pub(super) async fn describe(
+        &self,
+        segment: u64,
+        snapshots: &[u64],
+        protected: u64,
+    ) -> Result<Option<Cleaning>, LfsError> {
+        let Some(blocks) = self.logged(segment).await? else { return Ok(None) };
+        let mut cleaning = Cleaning { victims: vec![segment], ..Cleaning::default() };
+        for block in blocks {
+            self.judge(block, snapshots, protected, &mut cleaning).await?;
+        }
+        Ok(Some(cleaning))
+    }
+
+    /// Blocks of which the logs of a segment tell. `None`: one cannot be read.
+    pub(super) async fn logged(&self, segment: u64) -> Result<Option<Vec<LogBlock>>, LfsError> {
         let (core, superblock) = (&self.core, self.core.superblock.get());
         let (usage, mut place) = (core.usage(segment).await?, core.geometry.segment(segment).start);
         let end = place + u64::from(usage.head.blocks);
@@ -234,11 +224,7 @@ impl Inner {
             blocks.extend(found);
             place = log.end();
         }
-        let mut cleaning = Cleaning { victims: vec![segment], ..Cleaning::default() };
-        for block in blocks {
-            self.judge(block, snapshots, protected, &mut cleaning).await?;
-        }
-        Ok(Some(cleaning))
+        Ok(Some(blocks))
     }
 
     async fn judge(
@@ -258,29 +244,20 @@ impl Inner {
                 let kept = liveness(&entry, block.cno, snapshots, protected);
                 match kept {
                     Liveness::Dead => {
-                        cleaning.freed.push(vblock);
-                        if block.cno != 0 {
-                            cleaning.periods.push(entry.start..entry.end);
-                        }
+                        cleaning.dead.push(DeadBlock { block, vblock, life: entry.start..entry.end });
                     }
                     Liveness::Live | Liveness::Snapshot | Liveness::Period => {
                         cleaning.moves.push(MovedBlock { block, kept });
                     }
                 }
             }
-            Payload::DatData { index } => {
-                let map = &self.core.dat.map;
-                if self.core.with_map(map, true, |map| map.find(index)).await? == block.place {
-                    cleaning.dat.push((index, 0));
-                }
+            Payload::DatData { index } if self.core.dat_place(index, 0).await? == block.place => {
+                cleaning.dat.push((index, 0));
             }
-            Payload::DatNode { index, level } => {
-                let map = &self.core.dat.map;
-                let place = self.core.with_map(map, true, |map| map.find_node(index, level)).await?;
-                if place == Some(block.place) {
-                    cleaning.dat.push((index, level));
-                }
+            Payload::DatNode { index, level } if self.core.dat_place(index, level).await? == block.place => {
+                cleaning.dat.push((index, level));
             }
+            Payload::DatData { .. } | Payload::DatNode { .. } => {}
         }
         Ok(())
     }

@@ -14,12 +14,16 @@ use crate::error::LfsError;
 use crate::format::dat::mark;
 use crate::format::{DatEntry, Payload};
 
-/// How a mount keeps counters of live blocks.
+/// How a mount writes. None of it changes the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LfsConfig {
-    /// Whether it keeps them at all. Without, they are stale, and segments are cleaned in their order.
+    /// Whether blocks that the cleaner moves get segments of their own.
+    pub moved_apart: bool,
+    /// Whether blocks that the cleaner moves are written in the order of their age.
+    pub age_sort: bool,
+    /// Whether it keeps counters of live blocks. Without, they are stale, and segments are cleaned in their order.
     pub is_tracking: bool,
-    /// What happens to them when a checkpoint becomes a snapshot, or a snapshot a checkpoint.
+    /// What happens to counters when a checkpoint becomes a snapshot, or a snapshot a checkpoint.
     pub snapshots: SnapshotCounting,
     /// Whether the time of a counter's last change also tells of blocks of the DAT that ended, as the source has it.
     /// Such blocks are never protected, so the time keeps a policy from good victims.
@@ -43,9 +47,15 @@ pub enum SnapshotCounting {
 }
 
 impl LfsConfig {
-    /// Counters that are exact when the background scan ends.
+    /// Moved blocks lie among others, as NILFS2 has them. Counters are exact when the background scan ends.
     pub fn usual() -> LfsConfig {
-        LfsConfig { is_tracking: true, snapshots: SnapshotCounting::Background, tells_dat_times: false }
+        LfsConfig {
+            moved_apart: false,
+            age_sort: false,
+            is_tracking: true,
+            snapshots: SnapshotCounting::Background,
+            tells_dat_times: false,
+        }
     }
 
     /// Whether a change is one of which the time of a counter's last change tells.

@@ -74,9 +74,10 @@ impl Core {
     }
 
     /// The same in a log of data alone. The next checkpoint writes the entry.
-    pub(super) async fn dat_place(&self, vblock: u64, place: u64, cno: u64) -> Result<(), LfsError> {
+    pub(super) async fn dat_settle(&self, vblock: u64, place: u64, cno: u64) -> Result<(), LfsError> {
         let entry = self.dat_entry(vblock).await?;
-        self.dat_put(vblock, DatEntry { place, start: cno, ..entry }).await
+        let snapshot = self.moved_mark(&entry, true);
+        self.dat_put(vblock, DatEntry { place, start: cno, snapshot, ..entry }).await
     }
 
     pub(super) async fn dat_put(&self, vblock: u64, entry: DatEntry) -> Result<(), LfsError> {

@@ -11,7 +11,7 @@ use esker_fs_pages::Frozen;
 use esker_vfs::Ino;
 
 use super::checkpoint::Making;
-use super::plan::{Owner, PlannedFile, PlannedLog};
+use super::plan::{Owner, PlannedFile, PlannedLog, Track};
 use super::table::Inode;
 use super::{Inner, LogHead};
 use crate::error::LfsError;
@@ -74,6 +74,7 @@ impl Inner {
             // Only frames behind the end of the file had changed.
             frames.into_iter().for_each(Frozen::written);
         } else {
+            self.written.set(self.seconds());
             let head = making.write_data().await?;
             making.go_on(head);
             frames.into_iter().for_each(Frozen::written);
@@ -96,9 +97,9 @@ impl Making<'_> {
 
     /// Writes all that is planned. Answers where the log goes on; the last checkpoint stays the last.
     async fn write_data(&mut self) -> Result<LogHead, LfsError> {
-        let mut logs = self.cut(false);
+        let mut logs = self.cut(Track::Main, false);
         while !self.take_segments(&logs).await? {
-            logs = self.cut(false);
+            logs = self.cut(Track::Main, false);
         }
         for log in &logs {
             self.settle_data(log).await?;
@@ -117,12 +118,12 @@ impl Making<'_> {
         let (core, place) = (&self.inner.core, self.place_of(log));
         for (place, (_, block)) in (place + log.summary_blocks..).zip(self.blocks_of(log)) {
             if let Payload::Data { vblock, .. } = block.what {
-                core.dat_place(vblock, place, self.cno).await?;
+                core.dat_settle(vblock, place, self.cno).await?;
             }
         }
         core.note_live(place, log.payload() as i64);
         self.inner.synced_blocks.set(self.inner.synced_blocks.get() + log.payload());
-        let (segment, changed) = (self.chain[log.link], self.inner.seconds());
+        let (segment, changed) = (self.segment_of(log), self.inner.seconds());
         let usage = core.usage(segment).await?;
         let head = UsageHead { changed, blocks: usage.head.blocks + log.blocks() as u32, ..usage.head };
         core.set_usage(segment, SegmentUsage { head, ..usage }).await

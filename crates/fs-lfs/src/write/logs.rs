@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::LogHead;
 use super::checkpoint::Making;
-use super::clean::Liveness;
-use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog};
+use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
+use super::{LogHead, MovedHead};
 use crate::error::LfsError;
 use crate::format::checkpoint::CheckpointHead;
 use crate::format::summary::{self, flag, write_summary};
 use crate::format::usage::UsageHead;
 use crate::format::{LiveCounters, LogFile, LogHeader, Payload, SegmentUsage, SufileHeader, SuperRoot};
+use crate::liveness::Liveness;
 
 impl Making<'_> {
     /// Gives each block its place and writes the logs. Answers where the next checkpoint begins.
@@ -32,10 +32,26 @@ impl Making<'_> {
         Ok(self.head_behind(last))
     }
 
+    /// The segment of a log.
+    pub(super) fn segment_of(&self, log: &PlannedLog) -> u64 {
+        match log.track {
+            Track::Main => self.chain[log.link],
+            Track::Moved => self.moved_chain[log.link].segment,
+        }
+    }
+
+    /// Blocks of the segment of a log that were written before this checkpoint.
+    fn begun(&self, log: &PlannedLog) -> u64 {
+        match (log.track, log.link) {
+            (Track::Main, 0) => self.head.offset,
+            (Track::Main, _) => 0,
+            (Track::Moved, link) => self.moved_chain[link].offset,
+        }
+    }
+
     /// First block of a log.
     pub(super) fn place_of(&self, log: &PlannedLog) -> u64 {
-        let begun = if log.link == 0 { self.head.offset } else { 0 };
-        self.inner.core.geometry.segment(self.chain[log.link]).start + begun + log.offset
+        self.inner.core.geometry.segment(self.segment_of(log)).start + self.begun(log) + log.offset
     }
 
     fn assign(&self, log: &PlannedLog) {
@@ -75,7 +91,7 @@ impl Making<'_> {
         let core = &self.inner.core;
         let mut blocks: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         for log in logs {
-            let (all, snapshot) = blocks.entry(self.chain[log.link]).or_default();
+            let (all, snapshot) = blocks.entry(self.segment_of(log)).or_default();
             *all += log.blocks();
             *snapshot += self.blocks_of(log).filter(|(_, block)| block.kept == Liveness::Snapshot).count() as u32;
             let live = self.blocks_of(log).filter(|(_, block)| block.kept.is_counted()).count();
@@ -182,15 +198,21 @@ impl Making<'_> {
     }
 
     fn header(&self, log: &PlannedLog, flags: u16) -> LogHeader {
+        let sequence = match log.track {
+            Track::Main => self.head.sequence + log.link as u64,
+            Track::Moved => self.moved_chain[log.link].sequence,
+        };
+        // Nothing walks the track of moved blocks: its logs name a segment of the main one.
+        let next = if log.track == Track::Main { self.chain[log.link + 1] } else { self.chain[1] };
         LogHeader {
             data_sum: 0,
             summary_sum: 0,
             magic: LogHeader::MAGIC,
             bytes: 0,
             flags,
-            sequence: self.head.sequence + log.link as u64,
+            sequence,
             created: self.inner.seconds(),
-            next: self.inner.core.geometry.segment(self.chain[log.link + 1]).start,
+            next: self.inner.core.geometry.segment(next).start,
             blocks: 0,
             files: 0,
             summary_bytes: 0,
@@ -226,20 +248,29 @@ impl Making<'_> {
         SuperRoot {
             bytes: SuperRoot::bytes_with(core.geometry.inode_bytes) as u16,
             flags: 0,
-            written: self.inner.seconds(),
+            written: self.inner.written.get(),
             dat: core.dat.record(),
             cpfile: core.cpfile.record(),
             sufile: core.sufile.record(),
         }
     }
 
+    /// Where the log of moved blocks goes on.
+    pub(super) fn moved_head_behind(&self, logs: &[PlannedLog]) -> Option<MovedHead> {
+        let last = logs.iter().rfind(|log| log.track == Track::Moved);
+        let behind = last.map(|last| {
+            let offset = self.begun(last) + last.offset + last.blocks();
+            MovedHead { offset, ..self.moved_chain[last.link] }
+        });
+        behind.or(self.inner.moved_head.get())
+    }
+
     /// Where the log goes on behind a checkpoint.
     pub(super) fn head_behind(&self, last: &PlannedLog) -> LogHead {
         let sequence = self.head.sequence + last.link as u64;
-        let begun = if last.link == 0 { self.head.offset } else { 0 };
         LogHead {
             segment: self.chain[last.link],
-            offset: begun + last.offset + last.blocks(),
+            offset: self.begun(last) + last.offset + last.blocks(),
             sequence,
             next: self.chain[last.link + 1],
             cno: self.cno,
@@ -252,9 +283,12 @@ impl Making<'_> {
 /// Flags of one of the logs that belong together: those of a checkpoint, or of data that are synced without one.
 fn flags(log: &PlannedLog, logs: &[PlannedLog]) -> u16 {
     let is_checkpoint = logs.last().is_some_and(|last| last.has_super_root);
+    let mut track = logs.iter().filter(|other| other.track == log.track);
+    let (is_first, is_last) = (track.next() == Some(log), track.next_back().is_none_or(|last| last == log));
     let all = [
-        (flag::BEGIN, log == &logs[0]),
-        (flag::END, logs.last() == Some(log)),
+        (flag::BEGIN, is_first),
+        (flag::END, is_last),
+        (flag::CLEANER, log.track == Track::Moved),
         (flag::SUPER_ROOT, log.has_super_root),
         (flag::DATA_SYNC, !is_checkpoint),
     ];

@@ -3,12 +3,13 @@
 use esker_block::Buf;
 
 use super::checkpoint::Making;
-use super::clean::{Cleaning, Liveness, MovedBlock};
+use super::clean::{Cleaning, MovedBlock};
 use super::core::Core;
 use super::plan::{Owner, PlannedBlock, PlannedFile};
 use crate::error::{LfsError, damaged};
 use crate::format::checkpoint::{CheckpointHead, flag};
 use crate::format::{CpfileHeader, Payload};
+use crate::liveness::Liveness;
 
 impl Making<'_> {
     /// Plans blocks that move out of victims.
@@ -23,16 +24,20 @@ impl Making<'_> {
                 self.plan_run(&std::mem::take(&mut run)).await?;
             }
         }
+        if self.inner.core.counting.age_sort {
+            // Files without versions, of number 0, change with each checkpoint: they are the youngest.
+            self.files.sort_by_key(|file| (file.cno.wrapping_sub(1), file.ino));
+        }
         for (index, level) in &cleaning.dat {
             match level {
                 0 => core.meta_edit(&core.dat, *index, |_| {}).await?,
                 _ => core.with_map(&core.dat.map, true, |map| map.touch(*index, *level)).await?,
             }
         }
-        for vblock in &cleaning.freed {
-            core.dat_free(*vblock).await?;
+        for dead in &cleaning.dead {
+            core.dat_free(dead.vblock).await?;
         }
-        for period in merged(&cleaning.periods) {
+        for period in merged(&cleaning.lost_periods()) {
             core.delete_checkpoints(period, self.cno).await?;
         }
         Ok(())

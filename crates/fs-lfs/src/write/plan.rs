@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use esker_block::Buf;
 
-use super::clean::Liveness;
 use super::table::Inode;
 use super::tree::MovedNode;
 use crate::format::Payload;
 use crate::format::summary::SummarySize;
+use crate::liveness::Liveness;
 
 /// The owner of a planned file: where its late bytes come from.
 #[derive(Clone)]
@@ -78,10 +78,20 @@ pub(super) struct Part {
     pub blocks: usize,
 }
 
+/// A series of logs in segments of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Track {
+    /// That which ends with the super root, and which recovery walks.
+    Main,
+    /// That of blocks that the cleaner moves, if they go apart. The super root stands for it too.
+    Moved,
+}
+
 /// A log of the plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct PlannedLog {
-    /// Number of its segment in the chain that the checkpoint takes.
+    pub track: Track,
+    /// Number of its segment in the chain that the checkpoint takes for the track.
     pub link: usize,
     /// Blocks of the segment before it, from where the checkpoint begins.
     pub offset: u64,
@@ -105,16 +115,17 @@ impl PlannedLog {
 /// Fewest blocks of a log.
 pub(super) const LOG_BLOCKS_MIN: u64 = 2;
 
-/// Cuts files into logs. `room` tells how many blocks each segment of the chain has left. The last log of a checkpoint
-/// ends with the super root.
-pub(super) fn cut(
-    files: &[PlannedFile],
+/// Cuts the files of a track into logs. `room` tells how many blocks each segment of its chain has left. The last log
+/// of a checkpoint ends with the super root.
+pub(super) fn cut<'f>(
+    files: impl Iterator<Item = (usize, &'f PlannedFile)>,
+    track: Track,
     block_bytes: usize,
     room: impl Fn(usize) -> u64,
     has_super_root: bool,
 ) -> Vec<PlannedLog> {
-    let mut cutter = Cutter::new(block_bytes, &room);
-    for (number, file) in files.iter().enumerate() {
+    let mut cutter = Cutter::new(track, block_bytes, &room);
+    for (number, file) in files {
         for (block, planned) in file.blocks().enumerate() {
             cutter.add(number, block, planned.what);
         }
@@ -131,8 +142,8 @@ struct Cutter<'r> {
 }
 
 impl<'r> Cutter<'r> {
-    fn new(block_bytes: usize, room: &'r dyn Fn(usize) -> u64) -> Cutter<'r> {
-        let log = PlannedLog { link: 0, offset: 0, summary_blocks: 1, parts: Vec::new(), has_super_root: false };
+    fn new(track: Track, block_bytes: usize, room: &'r dyn Fn(usize) -> u64) -> Cutter<'r> {
+        let log = PlannedLog { track, link: 0, offset: 0, summary_blocks: 1, parts: Vec::new(), has_super_root: false };
         let mut cutter = Cutter { block_bytes, room, logs: Vec::new(), size: SummarySize::new(block_bytes), log };
         cutter.find_room();
         cutter
@@ -168,16 +179,21 @@ impl<'r> Cutter<'r> {
     fn close(&mut self) {
         let (link, offset) = (self.log.link, self.log.offset + self.log.blocks());
         self.size = SummarySize::new(self.block_bytes);
-        let next = PlannedLog { link, offset, summary_blocks: 1, parts: Vec::new(), has_super_root: false };
+        let track = self.log.track;
+        let next = PlannedLog { track, link, offset, summary_blocks: 1, parts: Vec::new(), has_super_root: false };
         self.logs.push(std::mem::replace(&mut self.log, next));
         self.find_room();
     }
 
     fn end(mut self, has_super_root: bool) -> Vec<PlannedLog> {
-        if has_super_root && self.log.blocks() + 1 > (self.room)(self.log.link) - self.log.offset {
+        if !has_super_root {
+            self.logs.extend(Some(self.log).filter(|log| !log.parts.is_empty()));
+            return self.logs;
+        }
+        if self.log.blocks() + 1 > (self.room)(self.log.link) - self.log.offset {
             self.close();
         }
-        self.log.has_super_root = has_super_root;
+        self.log.has_super_root = true;
         self.logs.push(self.log);
         self.logs
     }
@@ -203,7 +219,8 @@ mod tests {
     fn logs_fill_segments_and_hold_each_block_once() {
         for (first, all) in [(32, 32), (1, 32), (2, 40), (7, 33), (0, 64)] {
             let files = files(&[(3, 0), (0, 1), (200, 9), (1, 1)]);
-            let logs = cut(&files, 1024, |link| if link == 0 { first } else { all }, true);
+            let room = |link| if link == 0 { first } else { all };
+            let logs = cut(files.iter().enumerate(), Track::Main, 1024, room, true);
             let mut next = (0, 0);
             for (number, log) in logs.iter().enumerate() {
                 let room = if log.link == 0 { first } else { all };

@@ -10,6 +10,7 @@ use esker_vfs::{
 use super::table::Inode;
 use super::{Inner, Lfs};
 use crate::answer::answer;
+use crate::control::wire;
 use crate::format::ino;
 use crate::format::superblock::state;
 
@@ -138,7 +139,12 @@ impl FileSystem for Lfs {
 
     fn ask(&self, words: &[String]) -> Answer<String> {
         let (fs, words) = (self.0.clone(), words.to_vec());
-        answer(async move { fs.ask(&words).await })
+        answer(async move {
+            match words.split_first() {
+                Some((first, rest)) if first == wire::WORD => fs.asked(rest).await,
+                _ => fs.ask(&words).await,
+            }
+        })
     }
 
     fn close(&self) -> Answer<()> {
@@ -180,7 +186,8 @@ impl Inner {
         self.is_closed.set(true);
         self.changed.notify_all();
         synced?;
-        let ended = self.both_superblocks(state::VALID).await;
-        self.latched(ended).map_err(|_| Errno::EIO)
+        // A cleaner may be at work.
+        let ended = self.alone(async |inner| inner.both_superblocks(state::VALID).await).await;
+        ended.map(drop).map_err(|_| Errno::EIO)
     }
 }
