@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::Errno;
+use esker_base::{Errno, Nanos};
 use esker_block::Step;
 use esker_rt::{Level, Rt};
 use esker_vfs::{FileSystem, FsKindError, FsMade, FsOpened, Opening};
@@ -79,6 +79,18 @@ fn writer_options(opening: &Opening<'_>) -> Result<WriterOptions, FsKindError> {
         moved_apart: one_of(opening, "moved", &[("apart", true), ("together", false)], usual.moved_apart)?,
         age_sort: one_of(opening, "age-sort", &switch, usual.age_sort)?,
         tracking: one_of(opening, "tracking", &switch, usual.tracking)?,
+        protection_seconds: protection(opening)?.0.div_ceil(Nanos::secs(1).0),
+    })
+}
+
+/// How long a checkpoint stays.
+fn protection(opening: &Opening<'_>) -> Result<Nanos, FsKindError> {
+    let Some(value) = opening.value("protection") else { return Ok(Nanos::ZERO) };
+    let read = CleanerConfig::parse(&format!("protection_period {value}"));
+    read.map(|config| config.protection_period).map_err(|_| FsKindError::Value {
+        word: "protection".to_string(),
+        value: value.to_string(),
+        wanted: "seconds".to_string(),
     })
 }
 
@@ -91,15 +103,7 @@ fn cleaner(opening: &Opening<'_>) -> Result<Option<CleanerConfig>, FsKindError> 
     let usual = if opening.rt.is_sim() { None } else { Some("adaptive") };
     let Some(policy) = one_of(opening, "cleaner", &words, usual)? else { return Ok(None) };
     config.policy = policy.to_string();
-    if let Some(value) = opening.value("protection") {
-        let line = format!("protection_period {value}");
-        let read = CleanerConfig::parse(&line).map_err(|_| FsKindError::Value {
-            word: "protection".to_string(),
-            value: value.to_string(),
-            wanted: "seconds".to_string(),
-        })?;
-        config.protection_period = read.protection_period;
-    }
+    config.protection_period = protection(opening)?;
     Ok(Some(config))
 }
 

@@ -119,6 +119,8 @@ struct Inner {
     claim: Cell<Option<(u64, Time)>>,
     /// Numbers of cleaners so far.
     cleaners: Cell<u64>,
+    /// Where the search for the first protected checkpoint begins.
+    protected_hint: Cell<u64>,
     commit: GroupCommit,
     /// One checkpoint at a time.
     making: Turn,
@@ -145,12 +147,14 @@ pub struct WriterOptions {
     pub age_sort: bool,
     /// Whether counters of live blocks are kept, where there are any.
     pub tracking: bool,
+    /// How long a checkpoint stays though room is short, in seconds.
+    pub protection_seconds: u64,
 }
 
 impl WriterOptions {
     /// As NILFS2 writes.
     pub fn usual() -> WriterOptions {
-        WriterOptions { moved_apart: false, age_sort: false, tracking: true }
+        WriterOptions { moved_apart: false, age_sort: false, tracking: true, protection_seconds: 0 }
     }
 }
 

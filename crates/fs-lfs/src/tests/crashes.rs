@@ -135,7 +135,7 @@ fn a_crash_while_segments_are_cleaned_loses_nothing() {
 #[test]
 fn a_crash_while_a_cleaner_works_loses_nothing() {
     for (moved_apart, age_sort) in [(false, false), (true, true)] {
-        let options = WriterOptions { moved_apart, age_sort, tracking: true };
+        let options = WriterOptions { moved_apart, age_sort, ..WriterOptions::usual() };
         let (alone, cleaned) = (overwritten(None, 8).states, overwritten(Some(options), 8).states);
         assert!(cleaned > alone + 100, "{cleaned} states with a cleaner, {alone} without");
     }
