@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::Errno;
+use esker_base::{Errno, Nanos};
 use esker_block::Step;
 use esker_rt::{Level, Rt};
 use esker_vfs::{FileSystem, FsKindError, FsMade, FsOpened, Opening};
@@ -87,7 +87,15 @@ fn writer_config(opening: &Opening<'_>) -> Result<LfsConfig, FsKindError> {
         snapshots: one_of(opening, "snapshots", &SnapshotCounting::ALL, usual.snapshots)?,
         is_tracking: one_of(opening, "tracking", &switch, usual.is_tracking)?,
         tells_dat_times: one_of(opening, "dat_times", &switch, usual.tells_dat_times)?,
+        protection_seconds: protection(opening)?.0.div_ceil(Nanos::secs(1).0),
     })
+}
+
+/// How long a checkpoint stays.
+fn protection(opening: &Opening<'_>) -> Result<Nanos, FsKindError> {
+    let Some(value) = opening.value("protection") else { return Ok(Nanos::ZERO) };
+    let read = CleanerConfig::parse(&format!("protection_period {value}"));
+    read.map(|config| config.protection_period).map_err(|_| wrong("protection", value, "seconds"))
 }
 
 /// What the cleaner of this process works by; `None` if there is none. In virtual time it takes an option: a cleaner
@@ -99,11 +107,7 @@ fn cleaner(opening: &Opening<'_>) -> Result<Option<CleanerConfig>, FsKindError> 
     let usual = if opening.rt.is_sim() { None } else { Some("adaptive") };
     let Some(policy) = one_of(opening, "cleaner", &words, usual)? else { return Ok(None) };
     config.policy = policy.to_string();
-    if let Some(value) = opening.value("protection") {
-        let line = format!("protection_period {value}");
-        let read = CleanerConfig::parse(&line).map_err(|_| wrong("protection", value, "seconds"))?;
-        config.protection_period = read.protection_period;
-    }
+    config.protection_period = protection(opening)?;
     Ok(Some(config))
 }
 

@@ -135,6 +135,8 @@ struct Inner {
     claim: Cell<Option<(u64, Time)>>,
     /// Numbers of cleaners so far.
     cleaners: Cell<u64>,
+    /// Where the search for the first protected checkpoint begins.
+    protected_hint: Cell<u64>,
     commit: GroupCommit,
     /// One checkpoint at a time.
     making: Turn,

@@ -1,9 +1,11 @@
 //! Which segments a cleaner takes: those that it may, in the order of a policy.
 
+use std::cell::Cell;
+
 use esker_cleaning::{Policy, Selection, Settled, Situation, Summary};
 
 use super::config::{CleanerConfig, Recent};
-use crate::control::{LfsTotals, SegmentInfo, segment_flag};
+use crate::control::{CheckpointInfo, LfsTotals, SegmentInfo, segment_flag};
 
 /// What a policy sees of a segment.
 pub fn summary(info: &SegmentInfo) -> Summary {
@@ -51,6 +53,24 @@ pub fn choose(
     }
     let chosen = selection.finish();
     chosen.into_iter().filter_map(|segment| infos.get(segment as usize).copied()).collect()
+}
+
+/// The first checkpoint that is protected: made at `since` or later, or the latest. `told` lists checkpoints from a
+/// number on. The search begins at `hint`, which it moves on.
+pub(crate) async fn first_protected<E>(
+    hint: &Cell<u64>,
+    (since, latest): (u64, u64),
+    told: impl AsyncFn(u64) -> Result<Vec<CheckpointInfo>, E>,
+) -> Result<u64, E> {
+    loop {
+        let infos = told(hint.get()).await?;
+        let Some(last) = infos.last() else { return Ok(latest) };
+        if let Some(first) = infos.iter().find(|info| info.created >= since) {
+            hint.set(first.cno);
+            return Ok(first.cno.min(latest));
+        }
+        hint.set(last.cno + 1);
+    }
 }
 
 /// The policy where segments do not count what lives.

@@ -166,15 +166,8 @@ impl LfsCleaner {
         if config.protection_seconds() == 0 {
             return Ok(totals.cno);
         }
-        loop {
-            let infos = self.control.checkpoints(self.protected_hint.get(), Checkpoints::All).await?;
-            let Some(last) = infos.last().map(|info| info.cno) else { return Ok(totals.cno) };
-            if let Some(first) = infos.iter().find(|info| info.created >= since) {
-                self.protected_hint.set(first.cno);
-                return Ok(first.cno.min(totals.cno));
-            }
-            self.protected_hint.set(last + 1);
-        }
+        let told = async |from| self.control.checkpoints(from, Checkpoints::All).await;
+        choice::first_protected(&self.protected_hint, (since, totals.cno), told).await
     }
 
     /// All snapshots, in ascending order.

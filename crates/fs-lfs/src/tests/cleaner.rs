@@ -384,6 +384,45 @@ fn the_protection_period_keeps_young_checkpoints_mountable() {
     });
 }
 
+/// Item 24, when a change finds no room: it fails rather than that a protected checkpoint goes.
+#[test]
+fn the_protection_period_holds_when_room_is_short() {
+    let media = small(true);
+    run(move |rt| async move {
+        let options = LfsConfig { protection_seconds: 1000, ..LfsConfig::usual() };
+        let fs = Lfs::open_with(&rt, device(&rt, &media), at(1).now, options).await.unwrap();
+        let load = Load::new(&fs).await;
+        let kept = fs.control().totals().await.unwrap().cno;
+        let overwrite = async |fs: &Lfs, seconds: u64, rounds: u64| {
+            for number in (0..rounds).map(|round| round % BLOCKS) {
+                let data = esker_block::Buf::from_bytes(&Default::default(), &bytes(number, seconds));
+                fs.write(at(seconds), load.ino, esker_vfs::At::Offset(number * 4096), data, Default::default()).await?;
+                if number % 64 == 0 {
+                    fs.sync(at(seconds), Sync::All).await?;
+                }
+            }
+            Ok::<(), Errno>(())
+        };
+        assert_eq!(overwrite(&fs, 500, 20 * BLOCKS).await, Err(Errno::ENOSPC));
+        let reader = LfsReader::open(&rt, device(&rt, &media), Some(kept)).await.unwrap();
+        let entry = reader.lookup(at(9), reader.root(), Name::new(b"file").unwrap()).await.unwrap();
+        for number in 0..BLOCKS {
+            let read = reader.read(at(9), entry.ino, number * 4096, 4096).await.unwrap().to_vec();
+            assert!(read == bytes(number, 0), "block {number} of a protected checkpoint");
+        }
+        fs.forget(load.ino, 1);
+        fs.close().await.unwrap();
+        // Time goes by, and the checkpoint with it.
+        let fs = Lfs::open_with(&rt, device(&rt, &media), at(2000).now, options).await.unwrap();
+        let ino = fs.lookup(at(2000), fs.root(), Name::new(b"file").unwrap()).await.unwrap().ino;
+        assert_eq!((ino, overwrite(&fs, 2000, 2 * BLOCKS).await), (load.ino, Ok(())));
+        assert!(LfsReader::open(&rt, device(&rt, &media), Some(kept)).await.is_err());
+        fs.forget(ino, 1);
+        fs.close().await.unwrap();
+        judged(&rt, &media).await;
+    });
+}
+
 /// Items 5 and 25: a snapshot reads the same behind a hundred passes.
 #[test]
 fn a_snapshot_stays_bit_for_bit_through_many_passes() {
@@ -580,4 +619,48 @@ fn moved_blocks_lie_in_the_order_of_their_age() {
     };
     let (sorted, unsorted) = (ordered(true), ordered(false));
     assert!(sorted * 4 < unsorted, "{sorted} steps back in logs that are sorted, {unsorted} in others");
+}
+
+/// Options of a mount: what they do not take is refused, and a named cleaner begins.
+#[test]
+fn a_mount_begins_the_cleaner_that_its_options_name() {
+    let media = small(true);
+    run(move |rt| async move {
+        let pool = esker_rt::mem::Pool::default();
+        let opened = async |options: &[(&str, &str)]| {
+            let options: Vec<_> = options.iter().map(|(word, value)| (word.to_string(), value.to_string())).collect();
+            let (device, now) = (Some(device(&rt, &media) as Rc<dyn esker_block::Device>), at(1).now);
+            let (rt, pool, options) = (&rt, &pool, &options[..]);
+            let opening = esker_vfs::Opening { rt, pool, options, owner: (0, 0), now, memory: 0, device };
+            crate::kind::open(&opening).await
+        };
+        for (word, value, wanted) in [
+            ("cleaner", "best", "off or timestamp or greedy"),
+            ("moved", "x", "apart or together"),
+            ("age_sort", "", "on or off"),
+            ("tracking", "1", "on or off"),
+            ("protection", "long", "seconds"),
+            ("protection", "1 2", "seconds"),
+        ] {
+            let error = opened(&[(word, value)]).await.err().expect("it is refused").to_string();
+            assert!(error.starts_with(&format!("-o {word}={value}: write {wanted}")), "{error}");
+        }
+        for (options, claimed) in [
+            (
+                &[("cleaner", "greedy"), ("protection", "5"), ("moved", "apart"), ("age_sort", "on")][..],
+                "{\"errno\":16}",
+            ),
+            (&[("cleaner", "off")], "{\"ok\":null}"),
+            // A cleaner that looks at the clock would hide that a replay stands still.
+            (&[], "{\"ok\":null}"),
+        ] {
+            let fs = opened(options).await.unwrap();
+            rt.sleep(Nanos::secs(1)).await;
+            let ask = async |words: &[&str]| fs.ask(&words.iter().map(ToString::to_string).collect::<Vec<_>>()).await;
+            let number = ask(&["control"]).await.unwrap();
+            assert_eq!(ask(&["control", &number, "\"claim\""]).await.unwrap(), claimed, "{options:?}");
+            fs.close().await.unwrap();
+        }
+        judged(&rt, &media).await;
+    });
 }

@@ -11,6 +11,7 @@ use esker_cleaning::{Selection, Situation, policy};
 
 use super::Inner;
 use crate::cleaner::choice;
+use crate::control::Checkpoints;
 use crate::error::LfsError;
 use crate::format::usage::UsageHead;
 use crate::format::{LiveCounters, LogBlock, Payload, SegmentUsage};
@@ -107,7 +108,7 @@ impl Inner {
             return Ok(None);
         }
         pass.looked.borrow_mut().extend(&victims);
-        let (snapshots, protected) = (self.snapshots().await?, self.head.get().cno);
+        let (snapshots, protected) = (self.snapshots().await?, self.first_protected().await?);
         let mut cleaning = Cleaning::default();
         for segment in victims {
             let Some(more) = self.describe(segment, &snapshots, protected).await? else { continue };
@@ -125,6 +126,16 @@ impl Inner {
         let gain = blocks.saturating_sub(cleaning.copies());
         self.make_checkpoint(self.freeze(), cleaning).await?;
         Ok(Some(gain))
+    }
+
+    /// Checkpoints from this one on stay.
+    async fn first_protected(&self) -> Result<u64, LfsError> {
+        let (totals, period) = (self.totals(), self.core.counting.protection_seconds);
+        if period == 0 {
+            return Ok(totals.cno);
+        }
+        let told = async |from| self.checkpoint_infos(from, Checkpoints::All).await;
+        choice::first_protected(&self.protected_hint, (totals.now.saturating_sub(period), totals.cno), told).await
     }
 
     /// Whether clean segments can take so many blocks, with maps and entries that change with them.

@@ -167,7 +167,7 @@ impl Inner {
         }
     }
 
-    fn totals(&self) -> LfsTotals {
+    pub(super) fn totals(&self) -> LfsTotals {
         let (core, rt) = (&self.core, &self.core.rt);
         let (segments, geometry) = (core.segments.get(), &core.geometry);
         // In virtual time only calls tell the time: a trace has its own.
@@ -279,7 +279,11 @@ impl Inner {
         Ok(blocks)
     }
 
-    async fn checkpoint_infos(&self, from: u64, which: Checkpoints) -> Result<Vec<CheckpointInfo>, LfsError> {
+    pub(super) async fn checkpoint_infos(
+        &self,
+        from: u64,
+        which: Checkpoints,
+    ) -> Result<Vec<CheckpointInfo>, LfsError> {
         let (core, mut infos) = (&self.core, Vec::new());
         if which == Checkpoints::Snapshots {
             for cno in self.snapshots().await?.into_iter().filter(|cno| *cno >= from).take(ENTRIES_MAX) {

@@ -21,6 +21,8 @@ pub struct LfsConfig {
     pub moved_apart: bool,
     /// Whether blocks that the cleaner moves are written in the order of their age.
     pub age_sort: bool,
+    /// How long a checkpoint stays though room is short, in seconds.
+    pub protection_seconds: u64,
     /// Whether it keeps counters of live blocks. Without, they are stale, and segments are cleaned in their order.
     pub is_tracking: bool,
     /// What happens to counters when a checkpoint becomes a snapshot, or a snapshot a checkpoint.
@@ -52,6 +54,7 @@ impl LfsConfig {
         LfsConfig {
             moved_apart: false,
             age_sort: false,
+            protection_seconds: 0,
             is_tracking: true,
             snapshots: SnapshotCounting::Background,
             tells_dat_times: false,

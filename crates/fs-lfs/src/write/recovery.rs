@@ -65,6 +65,7 @@ pub(super) async fn open(
         written: Cell::new(latest.super_root.written),
         claim: Cell::default(),
         cleaners: Cell::new(0),
+        protected_hint: Cell::new(1),
         commit: GroupCommit::new(0),
         making: Turn::default(),
         latch: Latch::new("lfs"),
