@@ -6,7 +6,7 @@
 //! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
 //! [`rewriting`],
 //! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
-//! [`block_devices`] and [`target`]. Of file systems these are [`fs_kinds`], [`fs_image`] and [`virtual_files`].
+//! [`block_devices`] and [`target`]. Directories that a verb changes are in [`changed_dir`]. Of file systems these are [`fs_kinds`], [`fs_image`] and [`virtual_files`].
 //! [`top`] is the screen of the verb of that name, [`hugepages`] and [`volumes`] what the verbs of those managers
 //! share.
 
@@ -20,6 +20,7 @@
 
 mod block_devices;
 mod block_trace;
+mod changed_dir;
 mod composition;
 mod control;
 mod failure;
