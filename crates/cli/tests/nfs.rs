@@ -6,11 +6,29 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use esker_testkit::Ability;
+use rustix::process::{Pid, Signal, kill_process};
 
 const ESKER: &str = env!("CARGO_BIN_EXE_esker");
+
+/// Time after which a program counts as hanging.
+const TIME_MAX: Duration = Duration::from_secs(100);
+
+/// Ends a program that hangs, unless what is answered is dropped before.
+fn watch(child: &Child) -> mpsc::Sender<()> {
+    let pid = Pid::from_child(child);
+    let (sender, ended) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(TIME_MAX) == Err(RecvTimeoutError::Timeout) {
+            kill_process(pid, Signal::KILL).expect("it runs");
+        }
+    });
+    sender
+}
 
 fn esker(args: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(ESKER)
@@ -20,6 +38,7 @@ fn esker(args: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
+    let _watch = watch(&child);
     let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
@@ -164,6 +183,7 @@ fn many_handles_stay_within_the_memory_that_was_given() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["nfs", "replay", "-", folder.path().to_str().unwrap(), "--no-sync", "--memory", "64MiB"];
     let mut child = Command::new(ESKER).args(args).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let _watch = watch(&child);
     let mut stdin = std::io::BufWriter::new(child.stdin.take().unwrap());
     // Each lookup teaches a new handle, in a directory of 1,000. Full size: 10^8.
     for number in 0..400_000u64 {
@@ -186,12 +206,14 @@ fn hotcold_makes_rounds_and_runs_a_program_between_them() {
     if !rustix::process::geteuid().is_root() {
         return esker_testkit::skip(Ability::Root, "only root mounts a file system of a few MiB");
     }
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs", dir]).status().unwrap();
+    // One page more than a number of files after which the room is looked at: files fill the file system.
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4100k", "tmpfs", dir]).status().unwrap();
     assert!(mounted.success());
     let log = tempfile::NamedTempFile::new().unwrap();
     let between = format!("echo $ESKER_ROUND >> {}", log.path().display());
     let bounded = ["hotcold", dir, "--utilisation", "50", "--writes", "20000", "--between", &between, "--json"];
     let bounded = esker(&bounded, b"");
+    let in_place = esker(&["hotcold", dir, "--utilisation", "50"], b"");
     let full = esker(&["hotcold", dir, "--utilisation", "100"], b"");
     let failing = esker(&["hotcold", dir, "--utilisation", "50", "--writes", "1", "--between", "false"], b"");
     let unmounted = Command::new("umount").arg(dir).status().unwrap();
@@ -202,6 +224,8 @@ fn hotcold_makes_rounds_and_runs_a_program_between_them() {
     let sum = |name: &str| rounds.iter().map(|round| round[name].as_u64().unwrap()).sum::<u64>();
     let share = sum("hot") as f64 / sum("overwritten") as f64;
     assert!((0.895..=0.905).contains(&share), "{share}");
+    let told = String::from_utf8_lossy(&in_place.stdout).into_owned();
+    assert!(in_place.status.success() && told.contains(" 1025 overwritten") && !told.contains("full"), "{told}");
     let told = String::from_utf8_lossy(&full.stdout).into_owned();
     assert!(full.status.success() && told.contains("the file system is full"), "{told}");
     assert_eq!(failing.status.code(), Some(1), "a program that fails ends the run");

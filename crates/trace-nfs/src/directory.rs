@@ -12,6 +12,8 @@ use crate::target::{ReplayTarget, Room};
 const DIR_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Tries of an open that the kernel asks to repeat. It asks again as long as another process holds a lease.
+const OPEN_TRIES: u32 = 16;
 
 /// The tree below an open directory. `Wait` waits for a span of real time.
 pub struct DirectoryTarget<Wait> {
@@ -27,14 +29,18 @@ impl<Wait: FnMut(Nanos)> DirectoryTarget<Wait> {
 
     fn open(&self, path: &[u8], flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        // A pipe that lies there would hold the replay for ever.
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        loop {
-            match fs::openat2(&self.root, path, flags, mode, inside) {
-                Err(io::Errno::INTR | io::Errno::AGAIN) => {}
-                opened => return opened,
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        // A pipe that lies there would hold the replay for ever. A path is never opened for bytes, and openat2 refuses
+        // the flag with it.
+        let flags = if flags.contains(OFlags::PATH) { flags } else { flags | OFlags::NONBLOCK };
+        let mut opened = Err(io::Errno::AGAIN);
+        for _ in 0..OPEN_TRIES {
+            opened = fs::openat2(&self.root, path, flags, mode, inside);
+            if !matches!(opened, Err(io::Errno::INTR | io::Errno::AGAIN)) {
+                break;
             }
         }
+        opened
     }
 
     /// Does something with the directory of a path and the name there.

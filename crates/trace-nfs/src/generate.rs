@@ -32,6 +32,8 @@ const NOT_FOUND: f64 = 0.03;
 const DIRECTORIES: f64 = 0.03;
 const LOOKUPS_OF_DIRECTORIES: f64 = 0.25;
 const REPLACING: f64 = 0.5;
+/// Lines at most that are not due yet.
+const DUE_MAX: usize = 1 << 16;
 
 /// The operations of lair62 that are replayed, with their numbers.
 const OPERATIONS: [(Operation, u64); 6] = [
@@ -168,6 +170,12 @@ impl NfsGenerator {
     fn step(&mut self) {
         let gap = self.draws.exponential() * 3_600.0 * MICROS as f64 / self.shape.operations_per_hour;
         self.now += gap as u64;
+        if self.due.len() > DUE_MAX {
+            // Users ask faster than the server answers, so they wait.
+            let middle = self.due.keys().nth(DUE_MAX / 2).map(|(time, _)| *time);
+            self.now = self.now.max(middle.unwrap_or_default());
+            self.hand_out(self.now);
+        }
         match self.draws.unit() {
             draw if draw < OTHERS => self.other(),
             draw if draw < OTHERS + NOT_FOUND => self.not_found(),
@@ -342,5 +350,23 @@ impl Read for NfsGenerator {
         out[..len].copy_from_slice(&text[..len]);
         self.read += len;
         Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_that_ask_too_fast_wait() {
+        let shape = NfsShape { users: 1, operations_per_hour: 1e12, operations: Some(100_000), ..NfsShape::tiny(1) };
+        let (mut trace, mut bytes, mut most) = (NfsGenerator::new(shape), [0; 1 << 16], 0);
+        while trace.read(&mut bytes).expect("it is made in memory") > 0 {
+            most = most.max(trace.due.len());
+        }
+        assert!(most > DUE_MAX / 2 && most < DUE_MAX + 8, "{most}");
+        let made = trace.generated();
+        assert_eq!(made.operations, 100_000);
+        assert!(made.lines + made.lost > 200_000);
     }
 }

@@ -1,11 +1,12 @@
 //! The simulator of hot and cold files (Rosenblum and Ousterhout 1992, section 3.5) on a real file system. Many files
 //! of 4 KiB fill a file system up to a share. Then they are overwritten by a pattern until there is no room. A full
-//! file system is the end that was asked for.
+//! file system is the end that was asked for. One that overwrites in place, or cleans meanwhile, is never full. So a
+//! fill ends at the latest when it has overwritten as many bytes as the file system has: a log is full by then.
 
 use esker_base::{Errno, Stream};
 use serde::Serialize;
 
-use crate::target::ReplayTarget;
+use crate::target::{ReplayTarget, Room};
 
 /// Bytes of a file.
 const FILE_BYTES: usize = 4096;
@@ -51,7 +52,7 @@ pub struct FillReport {
     pub overwritten: u64,
     /// Of these, hot ones.
     pub hot: u64,
-    /// Whether the file system is full; otherwise the bound of writes was reached.
+    /// Whether the file system is full; otherwise the bound of writes was reached, or the caller ended the fill.
     pub is_full: bool,
 }
 
@@ -73,8 +74,9 @@ impl HotCold {
         self.files
     }
 
-    /// Makes the files if there are none. Then overwrites them until there is no room, or `writes_max` are overwritten.
-    /// `look` sees the counts now and then; the fill ends when it answers false.
+    /// Makes the files if there are none. Then overwrites them until there is no room, or `writes_max` are overwritten:
+    /// as many as the file system has room for, if `None`. `look` sees the counts now and then; the fill ends when it
+    /// answers false.
     ///
     /// # Errors
     /// What the target says, but for `ENOSPC`.
@@ -103,7 +105,11 @@ impl HotCold {
         if self.files == 0 {
             self.make_files(target, look, report).await?;
         }
-        while self.files > 0 && writes_max.is_none_or(|most| report.overwritten < most) {
+        let writes_max = match writes_max {
+            Some(most) => most,
+            None => files_max(target.room().await?),
+        };
+        while self.files > 0 && report.overwritten < writes_max {
             let (file, is_hot) = self.draw();
             self.write(target, file).await?;
             report.overwritten += 1;
@@ -132,7 +138,8 @@ impl HotCold {
                 let used = room.bytes.saturating_sub(room.bytes_free);
                 // 128 bits: a file system of 2^60 bytes times a percentage.
                 let is_enough = u128::from(used) * 100 >= u128::from(room.bytes) * u128::from(self.utilisation);
-                if is_enough || !look(report) {
+                // A file system may not count what it has not placed yet.
+                if is_enough || self.files >= files_max(room) || !look(report) {
                     return target.sync().await;
                 }
             }
@@ -173,6 +180,11 @@ impl HotCold {
             }
         }
     }
+}
+
+/// Files that a file system has room for, if they take it all.
+fn files_max(room: Room) -> u64 {
+    room.bytes / FILE_BYTES as u64
 }
 
 fn dir_of(file: u64) -> String {

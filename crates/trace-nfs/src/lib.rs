@@ -9,8 +9,8 @@
 //! Time is that of the trace: the crate reads no clock.
 //!
 //! Reading order: [`packet`] (a line), [`request`] (what a pair asks), [`transactions`], [`tree`] (the image),
-//! [`target`] (what is called), [`player`], [`replay`](mod@replay) (the whole), [`report`], [`moment`] (dates). Targets:
-//! [`directory`], [`process_target`]. Then [`generate`] and [`hot_cold`].
+//! [`target`] (what is called), [`player`], [`replay`](mod@replay) (the whole), [`report`], [`moment`] (dates). The
+//! targets are [`directory`] and [`process_target`]. Then [`generate`] and [`hot_cold`].
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -17,6 +17,8 @@ use crate::tree::{NodeId, NodeKind, ROOT, ServerTree, TreeLimits};
 /// What a call that finds no room waits, and how often.
 const ROOM_WAIT: Nanos = Nanos::secs(10);
 const ROOM_WAITS_MAX: u32 = 3;
+/// Part of the bytes of the target that must be written behind waits in vain before calls wait again.
+const ROOM_REGAINED: u64 = 16;
 /// Bytes that writes are taken from.
 const PAYLOAD_BYTES: usize = 1 << 20;
 
@@ -38,6 +40,8 @@ pub struct NfsPlayer<T> {
     now: Nanos,
     sync_every: Option<Nanos>,
     synced: Option<Nanos>,
+    /// Bytes that were written when waits were in vain for the last time.
+    full_at: Option<u64>,
 }
 
 impl<T: ReplayTarget> NfsPlayer<T> {
@@ -55,6 +59,7 @@ impl<T: ReplayTarget> NfsPlayer<T> {
             now: Nanos::ZERO,
             sync_every,
             synced: None,
+            full_at: None,
         }
     }
 
@@ -148,24 +153,34 @@ impl<T: ReplayTarget> NfsPlayer<T> {
         }
     }
 
-    /// Makes a call, and again after a wait if there is no room. Counts what fails.
+    /// Makes a call, and again after a wait if there is no room: a cleaner may be at work. Counts what fails.
     async fn try_call(&mut self, mut call: impl AsyncFnMut(&mut T) -> Result<(), Errno>) -> Result<(), Errno> {
         self.report.calls += 1;
         let mut waits = 0;
         loop {
             match call(&mut self.target).await {
-                Err(Errno::ENOSPC) if waits < ROOM_WAITS_MAX => {
+                Err(Errno::ENOSPC) if waits < ROOM_WAITS_MAX && (waits > 0 || self.may_wait().await) => {
                     waits += 1;
                     self.report.waits += 1;
                     self.target.wait(ROOM_WAIT).await;
                 }
                 Err(Errno::ENOSPC) => {
+                    if waits > 0 {
+                        self.full_at = Some(self.report.bytes_written);
+                    }
                     self.report.no_room += 1;
                     return Err(Errno::ENOSPC);
                 }
                 other => return other,
             }
         }
+    }
+
+    /// Whether a wait for room may help. On a target that stays full, each of millions of calls would wait.
+    async fn may_wait(&mut self) -> bool {
+        let Some(before) = self.full_at else { return true };
+        let written = self.report.bytes_written - before;
+        self.target.room().await.is_ok_and(|room| written >= room.bytes / ROOM_REGAINED)
     }
 
     fn note_failure(&mut self, error: Errno) {

@@ -63,7 +63,7 @@ pub struct NfsReport {
     pub syncs: u64,
     /// Directories that were not removed, because the trace has not told what left them.
     pub kept: u64,
-    /// Moves and entries that would make the tree a circle, or too deep.
+    /// Moves and entries that would make the tree a circle or too deep, or give a file too many names.
     pub impossible: u64,
     /// Names in the image at its largest.
     pub names_max: u64,

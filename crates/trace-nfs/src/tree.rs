@@ -25,6 +25,8 @@ pub const ROOT: NodeId = NodeId(0);
 
 /// Directories above a new node at most.
 const DEPTH_MAX: usize = 256;
+/// Names of one file at most. Each operation on a file looks at all of them.
+pub(crate) const NAMES_MAX: usize = 1024;
 
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,6 +149,11 @@ impl ServerTree {
             let node = self.node(*id);
             (node.on_target, node.parent != ROOT, std::cmp::Reverse(*id))
         })
+    }
+
+    /// Whether a file has as many names as the image can learn.
+    pub fn has_all_names(&self, handle: Handle) -> bool {
+        self.with_handle(handle).nth(NAMES_MAX - 1).is_some()
     }
 
     /// Its path from the root, without a slash before it.

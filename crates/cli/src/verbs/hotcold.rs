@@ -22,8 +22,9 @@ pub const VERB: Verb = Verb::of::<HotColdArgs>(About {
               tenth of the files; with uniform every file is equally likely. Between two rounds the program of \
               --between runs, by `sh -c` with the number of the round in ESKER_ROUND: it lets the cleaner make room. If \
               it fails, the run ends.\n\n\
-              A file system that overwrites in place never gets full: bound its rounds with --writes. Every ten \
-              seconds a line tells how far the round is.",
+              A file system that overwrites in place, or cleans meanwhile, never gets full. Its rounds end when they \
+              have overwritten as many bytes as it has, or --writes files. Every ten seconds a line tells how far the \
+              round is.",
     examples: &[
         Example {
             line: "esker hotcold /mnt/lfs --pattern hot-cold --utilisation 75 --between 'clean-until-20-percent /mnt/lfs'",
@@ -54,7 +55,7 @@ struct HotColdArgs {
     /// Program to run after each round but the last
     #[arg(long, value_name = "COMMAND")]
     between: Option<String>,
-    /// Overwrites of a round at most [default: until the file system is full]
+    /// Overwrites of a round at most [default: the bytes of the file system over 4 KiB]
     #[arg(long, value_name = "COUNT")]
     writes: Option<u64>,
     /// Writes between two syncs of the file system; 0 never syncs within a round

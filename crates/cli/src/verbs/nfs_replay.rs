@@ -26,8 +26,9 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
               successful replies are played as fast as possible: lookup, create, remove, write, rename, link, symlink, \
               getattr and setattr. A file whose path is not known gets its handle as its name. Nothing outside of DIR \
               is touched, whatever names and links a trace has.\n\n\
-              A write without room waits 10 seconds up to three times, and is then counted as no_room. Damaged lines \
-              and calls that the system refuses are counted too. Every ten seconds a line tells how far the replay is. \
+              A write without room waits 10 seconds up to three times, and is then counted as no_room. On a file \
+              system that stays full, later ones do not wait. Damaged lines and calls that the system refuses are \
+              counted too. Every ten seconds a line tells how far the replay is. \
               One trace and seed give one tree.",
     examples: &[
         Example { line: "esker nfs replay lair62.txt.gz /mnt/lfs", does: "plays a packed trace" },

@@ -24,6 +24,10 @@ impl<T: ReplayTarget> NfsPlayer<T> {
         if let Some(id) = existing.filter(|id| self.tree.node(*id).handle == handle) {
             return self.tree.touch(id, self.now);
         }
+        if self.tree.has_all_names(handle) {
+            self.report.impossible += 1;
+            return;
+        }
         match (kind, self.tree.find(handle)) {
             (NodeKind::Dir, Some(known)) => self.learn_move(dir, name, known).await,
             (_, Some(known)) if self.tree.node(known).parent == ROOT => {
@@ -73,9 +77,11 @@ impl<T: ReplayTarget> NfsPlayer<T> {
         self.add(dir, name, kind, handle);
     }
 
-    /// Adds a node, unless it would lie too deep or the name is taken because the target refused to free it.
+    /// Adds a node, unless it would lie too deep, the name is taken because the target refused to free it, or the file
+    /// has too many names.
     fn add(&mut self, dir: NodeId, name: &[u8], kind: NodeKind, handle: Handle) -> Option<NodeId> {
-        if self.tree.is_too_deep(dir) || self.tree.child(dir, name).is_some() {
+        let is_taken = self.tree.child(dir, name).is_some();
+        if is_taken || self.tree.is_too_deep(dir) || self.tree.has_all_names(handle) {
             self.report.impossible += 1;
             return None;
         }

@@ -4,7 +4,7 @@ use esker_base::Nanos;
 use esker_fs_posix::script::at_once;
 
 use super::{BEGIN, Scene, orphan};
-use crate::tree::{NodeKind, ROOT, ServerTree, TreeLimits};
+use crate::tree::{NAMES_MAX, NodeKind, ROOT, ServerTree, TreeLimits};
 
 const TOP: u64 = 0x10;
 
@@ -97,4 +97,22 @@ fn many_handles_take_no_more_memory_than_the_limit() {
     assert!(most <= 1 << 20, "{most}");
     assert!(report.forgotten > 10_000 && report.abandoned > 1_000, "{report:?}");
     assert_eq!(report.failed, 0, "{report:?}");
+}
+
+#[test]
+fn a_file_has_a_bounded_number_of_names() {
+    let mut scene = Scene::new();
+    let more = 10;
+    for number in 0..NAMES_MAX + more {
+        let name = format!("{number}");
+        // Half of the names had another handle before.
+        if number % 2 == 0 {
+            scene.lookup(TOP, &name, 0x1000 + number as u64, 1);
+        }
+        scene.lookup(TOP, &name, 0x12, 1);
+    }
+    assert_eq!(scene.report().impossible, more as u64);
+    scene.write(0x12, 1);
+    scene.pair("link", "fh 12 fh2 10 name \"one more\"", "OK");
+    assert_eq!((scene.report().impossible, scene.tree().len()), (more as u64 + 1, 2));
 }

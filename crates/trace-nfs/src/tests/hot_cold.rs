@@ -17,6 +17,8 @@ struct Log {
     syncs: u64,
     size: u64,
     broken: bool,
+    /// No log: a file that is overwritten takes no room.
+    in_place: bool,
 }
 
 impl Log {
@@ -35,6 +37,9 @@ impl ReplayTarget for Log {
     async fn write(&mut self, path: &[u8], _: u64, data: &[u8]) -> Result<(), Errno> {
         if self.broken {
             return Err(Errno::EIO);
+        }
+        if self.in_place && self.live.contains(path) {
+            return Ok(());
         }
         if self.used + data.len() as u64 > self.size {
             return Err(Errno::ENOSPC);
@@ -95,6 +100,16 @@ fn a_fill_ends_well_when_there_is_no_room() {
         assert_eq!((report.made, report.overwritten, report.is_full), (0, 2_496, true));
     }
     assert_eq!((log.live.len() as u64, sim.files()), (7_504, 7_504));
+}
+
+#[test]
+fn a_fill_ends_also_where_nothing_gets_full() {
+    for (utilisation, made) in [(50, 512), (100, 1_024)] {
+        let mut log = Log { size: 1_024 * 4_096, in_place: true, ..Log::default() };
+        let mut sim = HotCold::new(AccessPattern::HotCold, utilisation, 0, 1);
+        let report = fill(&mut sim, &mut log, None).expect("there is room");
+        assert_eq!((report.made, report.overwritten, report.is_full), (made, 1_024, false));
+    }
 }
 
 #[test]

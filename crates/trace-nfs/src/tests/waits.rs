@@ -79,6 +79,23 @@ fn a_write_without_room_waits_three_times_and_is_given_up() {
 }
 
 #[test]
+fn a_target_that_stays_full_is_waited_for_once() {
+    let mut scene = Scene::with(1 << 20, super::options());
+    scene.create(1, "large", 2);
+    scene.write(2, 1 << 19);
+    for handle in 3..30 {
+        scene.write(handle, 1 << 20);
+    }
+    let report = scene.report();
+    assert_eq!((scene.waited.get(), report.waits, report.no_room), (30, 3, 27));
+    // Much became free and was written, so a wait may help again.
+    scene.remove(1, "large");
+    scene.write(40, 1 << 18);
+    scene.write(41, 1 << 20);
+    assert_eq!((scene.waited.get(), scene.report().no_room), (60, 28));
+}
+
+#[test]
 fn the_target_is_synced_by_time_of_the_trace() {
     let mut options = super::options();
     options.sync_every = Some(Nanos::secs(600));
