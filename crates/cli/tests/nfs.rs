@@ -48,7 +48,7 @@ fn esker(args: &[&str], input: &[u8]) -> Output {
 }
 
 fn generated(seed: &str) -> Vec<u8> {
-    let args = ["nfs", "generate", "--seed", seed, "--operations", "3000", "--users", "9", "--scale", "0.01"];
+    let args = ["nfs", "generate", "--seed", seed, "--operations", "3000", "--users", "9", "--scale", "0.1"];
     let output = esker(&args, b"");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout

@@ -132,8 +132,14 @@ impl HotCold {
         report: &mut FillReport,
     ) -> Result<(), Errno> {
         make_dir(target, TOP.as_bytes()).await?;
+        // Files of a run before are taken over: where they fill the share already, none would be left to overwrite.
+        while target.look(path_of(self.files).as_bytes()).await.is_ok() {
+            self.files += 1;
+        }
+        let mut is_first = true;
         loop {
-            if self.files.is_multiple_of(FILES_PER_ROOM) {
+            if is_first || self.files.is_multiple_of(FILES_PER_ROOM) {
+                is_first = false;
                 let room = target.room().await?;
                 let used = room.bytes.saturating_sub(room.bytes_free);
                 // 128 bits: a file system of 2^60 bytes times a percentage.
@@ -159,7 +165,7 @@ impl HotCold {
     async fn write(&mut self, target: &mut impl ReplayTarget, file: u64) -> Result<(), Errno> {
         let mut bytes = [0; FILE_BYTES];
         self.bytes.fill(&mut bytes);
-        target.write(format!("{}/{file:08}", dir_of(file)).as_bytes(), 0, &bytes).await
+        target.write(path_of(file).as_bytes(), 0, &bytes).await
     }
 
     /// The next file, and whether it is a hot one. Hot files lie between the cold ones, as they came into being.
@@ -189,6 +195,10 @@ fn files_max(room: Room) -> u64 {
 
 fn dir_of(file: u64) -> String {
     format!("{TOP}/{:05}", file / FILES_PER_DIR)
+}
+
+fn path_of(file: u64) -> String {
+    format!("{}/{file:08}", dir_of(file))
 }
 
 /// Makes a directory that may be there from a run before.

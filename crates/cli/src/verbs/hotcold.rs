@@ -17,8 +17,8 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<HotColdArgs>(About {
     words: &["hotcold"],
     summary: "Fill a file system with hot and cold files, to try its cleaner",
-    details: "Makes files of 4 KiB in DIR/hotcold until the file system is used up to --utilisation. Then overwrites \
-              them until there is no room, which ends the round well. Pattern hot-cold gives nine of ten writes to a \
+    details: "Makes files of 4 KiB in DIR/hotcold until the file system is used up to --utilisation; those of an earlier \
+              run count. Then overwrites them until there is no room, which ends the round well. Pattern hot-cold gives nine of ten writes to a \
               tenth of the files; with uniform every file is equally likely. Between two rounds the program of \
               --between runs, by `sh -c` with the number of the round in ESKER_ROUND: it lets the cleaner make room. If \
               it fails, the run ends.\n\n\

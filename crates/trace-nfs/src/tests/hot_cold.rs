@@ -63,8 +63,8 @@ impl ReplayTarget for Log {
     async fn symlink(&mut self, _: &[u8], _: &[u8]) -> Result<(), Errno> {
         Err(Errno::ENOSYS)
     }
-    async fn look(&mut self, _: &[u8]) -> Result<(), Errno> {
-        Err(Errno::ENOSYS)
+    async fn look(&mut self, path: &[u8]) -> Result<(), Errno> {
+        if self.live.contains(path) { Ok(()) } else { Err(Errno::ENOENT) }
     }
     async fn set_mode(&mut self, _: &[u8], _: u16) -> Result<(), Errno> {
         Err(Errno::ENOSYS)
@@ -110,6 +110,16 @@ fn a_fill_ends_also_where_nothing_gets_full() {
         let report = fill(&mut sim, &mut log, None).expect("there is room");
         assert_eq!((report.made, report.overwritten, report.is_full), (made, 1_024, false));
     }
+}
+
+#[test]
+fn files_of_a_run_before_are_taken_over() {
+    let mut log = Log { size: 1_024 * 4_096, in_place: true, ..Log::default() };
+    let simulator = || HotCold::new(AccessPattern::HotCold, 50, 0, 1);
+    let first = fill(&mut simulator(), &mut log, Some(1)).expect("there is room");
+    let mut again = simulator();
+    let second = fill(&mut again, &mut log, Some(7)).expect("there is room");
+    assert_eq!((first.made, second.made, second.overwritten, again.files()), (512, 0, 7, 512));
 }
 
 #[test]
