@@ -54,6 +54,14 @@ fn generated(seed: &str) -> Vec<u8> {
     output.stdout
 }
 
+#[test]
+fn a_trace_without_a_length_is_refused() {
+    let output = esker(&["nfs", "generate", "--seed", "1"], b"");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("--hours") && output.stdout.is_empty(), "{told}");
+}
+
 /// Replays a trace; answers the counts.
 fn replayed(trace: &str, dir: &Path, input: &[u8], more: &[&str]) -> serde_json::Value {
     let dir = dir.to_str().expect("a path that is text");

@@ -1,8 +1,8 @@
 //! Text traces of NFS servers: a reader, a replay into a directory or a file system of ours, and a generator. Beside it
 //! the simulator of hot and cold files, which fills a file system through the same trait.
 //!
-//! Invariant: opens no file but below the directory that it is given; exceeds no limit of memory, whatever a trace says.
-//! No input makes it panic.
+//! Invariant: opens no file but below the directory that it is given; exceeds no limit of memory, whatever a trace
+//! says. No input makes it panic.
 //!
 //! Each line of a trace is one packet. The transaction table pairs requests with successful replies. The player keeps
 //! an image of the server's tree, which a trace teaches bit by bit. It turns pairs into calls on a [`ReplayTarget`].

@@ -11,10 +11,10 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Generate>(About {
     words: &["nfs", "generate"],
     summary: "Make the trace of an NFS server with the statistics of lair62",
-    details: "Writes text to standard output: 188 users whose activity follows Zipf's law, files with a median of 3.7 KB \
-              and a mean of 249 KB, and lookups, writes, removes, creates, renames and links in the ratios of that \
-              trace of 2001. Packets get lost, and removed files leave their handles to new ones. One seed and shape \
-              give the same text. Memory does not grow with the length.",
+    details: "Writes text to standard output. It has 188 users whose activity follows Zipf's law, and files with a median \
+              of 3.7 KB and a mean of 249 KB. Lookups, writes, removes, creates, renames and links have the ratios of \
+              that trace of 2001. Packets get lost, and removed files leave their handles to new ones. One seed and \
+              shape give the same text. Memory does not grow with the length.",
     examples: &[
         Example {
             line: "esker nfs generate --seed 7 --hours 24 --scale 0.05 > day.txt",
@@ -25,16 +25,16 @@ pub const VERB: Verb = Verb::of::<Generate>(About {
 });
 
 #[derive(clap::Args)]
-#[group(id = "length", required = true, multiple = true, args = ["hours", "operations"])]
+#[command(group(clap::ArgGroup::new("length").required(true).multiple(true)))]
 struct Generate {
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Length of the trace in hours
-    #[arg(long, value_parser = hours)]
+    #[arg(long, group = "length", value_parser = hours)]
     hours: Option<f64>,
     /// Length of the trace in operations that a replay plays
-    #[arg(long)]
+    #[arg(long, group = "length")]
     operations: Option<u64>,
     /// Users, each with a home directory
     #[arg(long, default_value_t = 188, value_parser = clap::value_parser!(u32).range(1..=65_535))]
