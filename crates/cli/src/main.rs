@@ -3,10 +3,14 @@
 //! Invariant: the only place that reads arguments, environment and terminal; holds no logic of its own.
 //!
 //! Reading order: [`verb`] (what a verb is, and the command line made of all), [`verbs`] (the table, one file for each
-//! verb), [`failure`] (exit status and messages), [`terminal`], then what verbs share: [`stack_text`], [`composition`],
-//! [`rewriting`],
-//! [`block_trace`], [`trace_files`] and [`trace_archives`], [`control`] and [`patience`], [`listeners`], [`world`], [`log`], [`secrets`], [`signals`], [`outputs`],
-//! [`block_devices`] and [`target`]. Of file systems these are [`fs_kinds`], [`fs_image`] and [`virtual_files`].
+//! verb), [`failure`] (exit status and messages), [`terminal`]. Verbs share the rest:
+//!
+//! - of stacks: [`stack_text`], [`composition`], [`rewriting`], [`listeners`], [`control`], [`patience`], [`world`],
+//!   [`block_devices`];
+//! - of traces: [`block_trace`], [`trace_files`], [`trace_archives`], and [`changed_dir`] for directories to replay in;
+//! - of file systems: [`fs_kinds`], [`fs_image`], [`virtual_files`];
+//! - of all: [`log`], [`secrets`], [`signals`], [`outputs`], [`target`].
+//!
 //! [`top`] is the screen of the verb of that name, [`hugepages`] and [`volumes`] what the verbs of those managers
 //! share.
 
@@ -20,6 +24,7 @@
 
 mod block_devices;
 mod block_trace;
+mod changed_dir;
 mod composition;
 mod control;
 mod failure;

@@ -15,6 +15,7 @@ mod fs_dump;
 mod fs_mkfs;
 mod fs_play;
 mod fs_stat;
+mod hotcold;
 mod hugepage_doctor;
 mod hugepage_restore;
 mod hugepage_run;
@@ -30,6 +31,8 @@ mod lfs_cleaner;
 mod man;
 mod meters;
 mod mount;
+mod nfs_generate;
+mod nfs_replay;
 mod remap;
 mod resize;
 mod serve;
@@ -80,6 +83,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("blktrace", "Describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
     ("fs", "Make, check and try file systems"),
+    ("nfs", "Replay and generate traces of NFS servers"),
     ("hugepage", "Manage the huge pages of processes"),
     ("lab", "Measure the figures of the documents"),
 ];
@@ -147,6 +151,9 @@ pub const ALL: &[Verb] = &[
     lfs::SEGMENTS,
     lfs::CLEAN,
     lfs_cleaner::VERB,
+    nfs_replay::VERB,
+    nfs_generate::VERB,
+    hotcold::VERB,
     hugepage_run::VERB,
     hugepage_status::VERB,
     hugepage_top::VERB,

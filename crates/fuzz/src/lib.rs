@@ -11,7 +11,7 @@
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`],
 //! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
-//! [`lfs`].
+//! [`lfs`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -32,6 +32,7 @@ mod lfs;
 mod mirror;
 mod mutate;
 mod nbd;
+mod nfs;
 mod offload;
 mod regions;
 mod replay;

@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, offload,
-    regions, replay, shepherd, stack, trace, vhost, volume, whole,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, nfs,
+    offload, regions, replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -60,6 +60,8 @@ pub enum Target {
     Whole,
     /// Images of the log-structured file system.
     Lfs,
+    /// Traces of NFS servers.
+    Nfs,
     /// The text of strace.
     TraceStrace,
     /// The layout of the iBench archive.
@@ -78,7 +80,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 53] = [
+    pub const ALL: [Target; 54] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -125,6 +127,7 @@ impl Target {
         Target::Volume,
         Target::Whole,
         Target::Lfs,
+        Target::Nfs,
         Target::TraceStrace,
         Target::TraceIbench,
         Target::TraceEtrace,
@@ -162,6 +165,7 @@ impl Target {
             Target::Volume => "volume".to_string(),
             Target::Whole => "whole".to_string(),
             Target::Lfs => "lfs".to_string(),
+            Target::Nfs => "nfs".to_string(),
             Target::TraceStrace => "trace-strace".to_string(),
             Target::TraceIbench => "trace-ibench".to_string(),
             Target::TraceEtrace => "trace-etrace".to_string(),
@@ -200,6 +204,7 @@ impl Target {
             Target::Volume => volume::corpus(),
             Target::Whole => whole::corpus(),
             Target::Lfs => lfs::corpus(),
+            Target::Nfs => nfs::corpus(),
             Target::TraceStrace => trace::strace_corpus(),
             Target::TraceIbench => trace::ibench_corpus(),
             Target::TraceEtrace => trace::etrace_corpus(),
@@ -241,6 +246,7 @@ impl Target {
             Target::Volume => volume::try_input(input),
             Target::Whole => whole::try_input(input),
             Target::Lfs => lfs::try_input(input),
+            Target::Nfs => nfs::try_input(input),
             Target::TraceStrace => trace::try_strace(input),
             Target::TraceIbench => trace::try_ibench(input),
             Target::TraceEtrace => trace::try_etrace(input),
