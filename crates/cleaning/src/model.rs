@@ -8,8 +8,8 @@
 //!
 //! What it leaves out: metadata, the time that anything takes, deletions, and requests larger than one block.
 //!
-//! Reading order: [`SimulationPlan`] and [`run`], [`load`] (which block is overwritten next), `store` (the store
-//! itself).
+//! Reading order: [`SimulationPlan`], [`run`] and [`fill`], [`load`] (which block is overwritten next), `store` (the
+//! store itself).
 
 pub mod load;
 mod store;
@@ -39,7 +39,7 @@ impl Shape {
 }
 
 /// When the cleaner works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cleaner {
     /// It starts when so many segments are clean, or fewer.
     pub low: u32,
@@ -47,6 +47,9 @@ pub struct Cleaner {
     pub high: u32,
     /// Victims that it chooses at a time.
     pub victims: usize,
+    /// Share of their blocks that must be dead; otherwise it copies nothing and takes them for young. 0: it always
+    /// copies. NILFS2 calls that a late abort, since it comes behind the cost of looking at them.
+    pub least: f64,
 }
 
 /// How victims are found.
@@ -67,6 +70,8 @@ pub enum Placement {
     OneLogSorted,
     /// Moved ones have a log of their own.
     MovedApart,
+    /// As before, and they are sorted by age.
+    MovedApartSorted,
     /// By inferred lifetime: [`crate::Separator`].
     Lifetime,
     /// As before, but without telling apart what only snapshots hold.
@@ -97,6 +102,8 @@ pub struct SimulationPlan<'a> {
     pub placement: Placement,
     /// What is overwritten.
     pub load: Load,
+    /// Share of the volume that is written once, before all else, and never overwritten.
+    pub still: f64,
     /// Snapshots and clones.
     pub copies: Option<Copies>,
     /// Overwrites, in volumes; the second half is measured.
@@ -114,6 +121,8 @@ pub struct Outcome {
     pub moved: u64,
     /// Segments cleaned.
     pub cleaned: u64,
+    /// Segments that the cleaner took for young because too little in them was dead.
+    pub deferred: u64,
     /// Share of all blocks that was live, on average: more than the volume's where copies hold blocks.
     pub live: f64,
     /// Share of the full segments whose live share lies in each tenth, at the end.
@@ -127,38 +136,98 @@ impl Outcome {
     }
 }
 
+/// What a store looks like that is full again and again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filled {
+    /// Blocks written for each new one, over all rounds.
+    pub write_amplification: f64,
+    /// Live blocks of each full segment at the end of the last round.
+    pub live: Vec<u32>,
+    /// Share of the blocks that were overwritten at least once.
+    pub overwritten: f64,
+}
+
+/// Fills the volume in order. Then `rounds` times overwrites until the store is full, and lets the cleaner reach its
+/// target between two rounds. Plans of it have no copies.
+///
+/// # Panics
+/// If the live data leave the cleaner no room: that is a fault of the plan.
+pub fn fill(plan: &SimulationPlan<'_>, rounds: u32) -> Filled {
+    let mut writer = Writer::new(plan);
+    let before = writer.store.counts();
+    let mut overwritten = vec![false; plan.shape.volume() as usize];
+    for round in 0..rounds {
+        if round > 0 {
+            writer.store.clean();
+        }
+        while !writer.store.is_full() {
+            overwritten[writer.overwrite(0) as usize] = true;
+        }
+    }
+    let counts = writer.store.counts();
+    let (new, moved) = (counts.new - before.new, counts.moved - before.moved);
+    Filled {
+        write_amplification: (new + moved) as f64 / new as f64,
+        live: writer.store.live_of_full(),
+        overwritten: overwritten.iter().filter(|block| **block).count() as f64 / overwritten.len() as f64,
+    }
+}
+
+/// A store that holds the volume, with what overwrites it.
+struct Writer<'a> {
+    store: Store<'a>,
+    draws: Draws,
+    still: u32,
+}
+
+impl<'a> Writer<'a> {
+    fn new(plan: &'a SimulationPlan<'a>) -> Writer<'a> {
+        let volume = plan.shape.volume();
+        let still = (f64::from(volume) * plan.still) as u32;
+        let mut store = Store::new(plan);
+        (0..volume).for_each(|block| store.write(0, block));
+        Writer { store, draws: Draws::new(plan.load, volume - still, plan.seed), still }
+    }
+
+    /// Overwrites a block of a map, and answers which.
+    fn overwrite(&mut self, map: usize) -> u32 {
+        let block = self.still + self.draws.draw();
+        self.store.write(map, block);
+        block
+    }
+}
+
 /// Fills the volume in order, overwrites it, and counts.
 ///
 /// # Panics
 /// If the live data leave the cleaner no room: that is a fault of the plan.
 pub fn run(plan: &SimulationPlan<'_>) -> Outcome {
     let volume = plan.shape.volume();
-    let mut store = Store::new(plan);
-    (0..volume).for_each(|block| store.write(0, block));
-    let mut draws = Draws::new(plan.load, volume, plan.seed);
+    let mut writer = Writer::new(plan);
     let mut which = Stream::named(plan.seed, "cleaning-copies");
     let overwrites = (plan.rounds * f64::from(volume)) as u64;
     let every = plan.copies.map_or(u64::MAX, |copies| ((copies.every * f64::from(volume)) as u64).max(1));
-    let (mut before, mut live) = (store.counts(), 0.0);
+    let (mut before, mut live) = (writer.store.counts(), 0.0);
     for at in 0..overwrites {
         if at == overwrites / 2 {
-            (before, live) = (store.counts(), 0.0);
+            (before, live) = (writer.store.counts(), 0.0);
         }
         if at % every == every - 1 {
-            plan.copies.iter().for_each(|copies| store.copy(copies.keep));
+            plan.copies.iter().for_each(|copies| writer.store.copy(copies.keep));
         }
         let is_copy = plan.copies.is_some_and(|copies| copies.written > 0.0 && which.chance(copies.written));
-        let map = if is_copy { which.below(store.maps() as u64) as usize } else { 0 };
-        store.write(map, draws.draw());
-        live += store.live_share();
+        let map = if is_copy { which.below(writer.store.maps() as u64) as usize } else { 0 };
+        writer.overwrite(map);
+        live += writer.store.live_share();
     }
-    let counts = store.counts();
+    let counts = writer.store.counts();
     Outcome {
         new: counts.new - before.new,
         moved: counts.moved - before.moved,
         cleaned: counts.cleaned - before.cleaned,
+        deferred: counts.deferred - before.deferred,
         live: live / (overwrites - overwrites / 2) as f64,
-        histogram: store.histogram(),
+        histogram: writer.store.histogram(),
     }
 }
 

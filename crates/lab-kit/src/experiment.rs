@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use esker_report::Figure as Plot;
 use esker_rt::real::{Reactor, RealConfig};
 use serde::Serialize;
 use tempfile::TempDir;
@@ -32,13 +33,19 @@ pub struct Lab<'a> {
     /// Where scratch files go.
     pub scratch: &'a Path,
     progress: RefCell<&'a mut dyn FnMut(&str)>,
+    plots: RefCell<Vec<Plot>>,
 }
 
 impl<'a> Lab<'a> {
     /// Lines of progress go to `progress`.
     pub fn new(options: &'a Options, progress: &'a mut dyn FnMut(&str)) -> Lab<'a> {
         let Options { quick, seed, ref scratch } = *options;
-        Lab { quick, seed, scratch, progress: RefCell::new(progress) }
+        Lab { quick, seed, scratch, progress: RefCell::new(progress), plots: RefCell::default() }
+    }
+
+    /// Adds a plot to the report.
+    pub fn draw(&self, plot: Plot) {
+        self.plots.borrow_mut().push(plot);
     }
 
     /// Prints one line of progress.
@@ -147,6 +154,9 @@ pub struct Report {
     pub simulated: bool,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// What was drawn.
+    #[serde(skip)]
+    pub plots: Vec<Plot>,
     /// Why figures are absent, if some are, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<String>,
@@ -248,7 +258,8 @@ impl Experiment {
     pub fn report(&self, options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
         self.rivals.iter().try_for_each(|program| crate::peer::demand(program))?;
         let before = HugePages::now();
-        let (figures, absent) = match (self.run)(&Lab::new(options, progress)) {
+        let lab = Lab::new(options, progress);
+        let (figures, absent) = match (self.run)(&lab) {
             Err(LabError::Absent { figures, why }) => (figures, Some(why)),
             measured => (measured?, None),
         };
@@ -261,6 +272,7 @@ impl Experiment {
             huge_pages: [before, HugePages::now()],
             simulated: self.simulated,
             figures,
+            plots: lab.plots.take(),
             absent,
         })
     }

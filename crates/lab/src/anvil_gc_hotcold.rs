@@ -130,10 +130,11 @@ fn rounds(lab: &Lab<'_>) -> f64 {
 fn simulated(lab: &Lab<'_>, live: f64, (policy, placement): (&str, Placement)) -> f64 {
     let plan = SimulationPlan {
         shape: Shape { segments: SEGMENTS, blocks: (SEGMENT / BLOCK) as u32, live },
-        cleaner: Cleaner { low: FREE, high: 0, victims: 4 },
+        cleaner: Cleaner { low: FREE, high: 0, victims: 4, least: 0.0 },
         victims: Victims::Best(named(policy).expect("the list names policies of the crate")),
         placement,
         load: Load::steady(TEN_NINETY),
+        still: 0.0,
         copies: None,
         rounds: rounds(lab),
         seed: lab.seed,

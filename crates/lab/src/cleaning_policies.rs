@@ -95,10 +95,11 @@ fn share(percent: u32) -> f64 {
 fn plan(lab: &Lab<'_>, live: f64, (_, policy, placement): Method) -> SimulationPlan<'static> {
     SimulationPlan {
         shape: Shape { segments: SEGMENTS, blocks: BLOCKS, live },
-        cleaner: Cleaner { low: FREE, high: 0, victims: 4 },
+        cleaner: Cleaner { low: FREE, high: 0, victims: 4, least: 0.0 },
         victims: Victims::Best(named(policy).expect("the list names policies of the crate")),
         placement,
         load: Load::steady(TEN_NINETY),
+        still: 0.0,
         copies: None,
         rounds: lab.scale(10.0, 30.0),
         seed: lab.seed,

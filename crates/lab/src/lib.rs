@@ -73,6 +73,8 @@ mod ingens_redis;
 mod ingens_scan;
 mod ingens_sharing;
 mod ingens_soak;
+mod lfs_bimodal;
+mod lfs_hotcold;
 mod mounted;
 mod nbd_vs_peers;
 mod paced_ext4;
@@ -211,6 +213,12 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("cleaning-policies", cleaning_policies::run)
         .about("Write amplification of cleaning policies: utilisation, skew, drift, snapshots and clones, against theory")
         .after("Sprite-LFS, the thesis on NILFS2, SepBIT; Desnoyers 2012 and Van Houdt 2013; the project's own bars"),
+    Experiment::simulated("lfs-bimodal", lfs_bimodal::run)
+        .about("How full segments are behind 24 rounds of filling and cleaning, by policy, in 512 bins (simulated, with plots)")
+        .after("the thesis on NILFS2, figure 7.5; acceptance item 51 of the issue on log-structured file systems"),
+    Experiment::simulated("lfs-hotcold", lfs_hotcold::run)
+        .about("Write amplification of cleaning with hot and cold blocks: policies, targets, late aborts, age sort, a log for moved blocks (simulated)")
+        .after("the thesis on NILFS2, chapter 7; acceptance items 52, 53 and 57 to 59 of the issue on log-structured file systems"),
     Experiment::real("anvil-recovery", anvil_recovery::run)
         .about("Seconds to open a volume with 16 million mappings after a kill")
         .after("issue 6 of this project: at most 5 seconds (ANViL gives no figure)"),

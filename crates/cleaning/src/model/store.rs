@@ -58,6 +58,7 @@ pub(super) struct Counts {
     pub new: u64,
     pub moved: u64,
     pub cleaned: u64,
+    pub deferred: u64,
 }
 
 pub(super) struct Store<'a> {
@@ -91,7 +92,7 @@ impl<'a> Store<'a> {
             live: 0,
             maps: VecDeque::from([vec![NONE; plan.shape.volume() as usize]]),
             separator: Separator::new(),
-            counts: Counts { new: 0, moved: 0, cleaned: 0 },
+            counts: Counts { new: 0, moved: 0, cleaned: 0, deferred: 0 },
             rng: Stream::named(plan.seed, "cleaning-sample"),
         }
     }
@@ -108,20 +109,31 @@ impl<'a> Store<'a> {
         self.live as f64 / self.slots.len() as f64
     }
 
+    /// Live blocks of each full segment.
+    pub(super) fn live_of_full(&self) -> Vec<u32> {
+        let full = self.segments.iter().filter(|segment| segment.state == State::Full);
+        full.map(|segment| segment.live).collect()
+    }
+
     /// Full segments by their live share.
     pub(super) fn histogram(&self) -> [f64; 10] {
-        let full: Vec<_> = self.segments.iter().filter(|segment| segment.state == State::Full).collect();
+        let full = self.live_of_full();
         let mut tenths = [0.0; 10];
-        for segment in &full {
-            let tenth = (segment.live * 10 / self.plan.shape.blocks).min(9);
+        for live in &full {
+            let tenth = (live * 10 / self.plan.shape.blocks).min(9);
             tenths[tenth as usize] += 1.0 / full.len() as f64;
         }
         tenths
     }
 
+    /// Whether the next write lets the cleaner start.
+    pub(super) fn is_full(&self) -> bool {
+        self.clean.len() <= self.plan.cleaner.low as usize
+    }
+
     /// Overwrites a block of a map.
     pub(super) fn write(&mut self, map: usize, block: u32) {
-        if self.clean.len() <= self.plan.cleaner.low as usize {
+        if self.is_full() {
             self.clean();
         }
         self.counts.new += 1;
@@ -185,7 +197,9 @@ impl<'a> Store<'a> {
     fn class_of_new(&self, lifetime: Option<u64>) -> Class {
         match self.plan.placement {
             Placement::Lifetime | Placement::LifetimeUnaware => self.separator.place_new(lifetime),
-            Placement::OneLog | Placement::OneLogSorted | Placement::MovedApart => Class::NEW_LONG,
+            Placement::OneLog | Placement::OneLogSorted | Placement::MovedApart | Placement::MovedApartSorted => {
+                Class::NEW_LONG
+            }
         }
     }
 
@@ -195,7 +209,7 @@ impl<'a> Store<'a> {
         let age = self.counts.new - version.written;
         match self.plan.placement {
             Placement::OneLog | Placement::OneLogSorted => Class::NEW_LONG,
-            Placement::MovedApart => Class::MOVED_ONCE,
+            Placement::MovedApart | Placement::MovedApartSorted => Class::MOVED_ONCE,
             Placement::Lifetime => self.separator.place_moved(from, age, !version.is_current),
             Placement::LifetimeUnaware => self.separator.place_moved(from, age, false),
         }
@@ -231,26 +245,45 @@ impl<'a> Store<'a> {
     }
 
     /// One pass of the cleaner.
-    fn clean(&mut self) {
+    pub(super) fn clean(&mut self) {
         let (low, high) = (self.plan.cleaner.low as usize, self.plan.cleaner.high as usize);
         let room = (self.segments.len() - self.clean.len()) as u64 * u64::from(self.plan.shape.blocks);
         let gain = high.saturating_sub(self.clean.len()) as u64 * u64::from(self.plan.shape.blocks);
         let situation = Situation::of_pass(self.counts.new, room - self.live, gain);
-        let mut steps = 0;
+        let (mut steps, mut deferred) = (0, 0);
         while self.clean.len() <= low || self.clean.len() < high {
-            self.step(&situation);
+            let victims = self.victims(&situation);
+            // Once each segment was deferred, waiting for better ones is in vain.
+            if deferred < self.segments.len() && self.are_too_live(&victims) {
+                deferred += victims.len();
+                self.defer(&victims);
+            } else {
+                self.step(victims);
+            }
             steps += 1;
             assert!(steps < 100 * self.segments.len(), "the plan leaves the cleaner no room");
         }
     }
 
+    fn are_too_live(&self, victims: &[u32]) -> bool {
+        let all = victims.len() as u64 * u64::from(self.plan.shape.blocks);
+        let live: u64 = victims.iter().map(|victim| u64::from(self.segments[*victim as usize].live)).sum();
+        ((all - live) as f64) < self.plan.cleaner.least * all as f64
+    }
+
+    /// Takes victims for young, so that they are not chosen again soon.
+    fn defer(&mut self, victims: &[u32]) {
+        victims.iter().for_each(|victim| self.segments[*victim as usize].last = self.counts.new);
+        self.counts.deferred += victims.len() as u64;
+    }
+
     /// Copies what is live in some victims, and frees them. At least one, and no more than clean segments can take.
-    fn step(&mut self, situation: &Situation) {
+    fn step(&mut self, victims: Vec<u32>) {
         let blocks = self.plan.shape.blocks;
         let room = self.clean.len().saturating_sub(1) as u32 * blocks;
         let mut moved: Vec<u32> = Vec::new();
         let mut freed = Vec::new();
-        for victim in self.victims(situation) {
+        for victim in victims {
             if !freed.is_empty() && moved.len() as u32 + self.segments[victim as usize].live > room {
                 break;
             }
@@ -260,7 +293,7 @@ impl<'a> Store<'a> {
             }));
             freed.push(victim);
         }
-        if self.plan.placement == Placement::OneLogSorted {
+        if matches!(self.plan.placement, Placement::OneLogSorted | Placement::MovedApartSorted) {
             moved.sort_by_key(|version| self.versions[*version as usize].written);
         }
         moved.into_iter().for_each(|version| self.relocate(version));

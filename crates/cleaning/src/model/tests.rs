@@ -7,10 +7,11 @@ use crate::policy::named;
 fn plan(live: f64, policy: &str) -> SimulationPlan<'static> {
     SimulationPlan {
         shape: Shape { segments: 600, blocks: 256, live },
-        cleaner: Cleaner { low: 6, high: 0, victims: 4 },
+        cleaner: Cleaner { low: 6, high: 0, victims: 4, least: 0.0 },
         victims: Victims::Best(named(policy).expect("a known policy")),
         placement: Placement::OneLog,
         load: Load::steady(TEN_NINETY),
+        still: 0.0,
         copies: None,
         rounds: 12.0,
         seed: 1,
@@ -159,4 +160,40 @@ fn what_only_snapshots_hold_is_better_kept_apart() {
     assert!((aware.live - unaware.live).abs() < 1e-3, "the same blocks are held");
     let (aware, unaware) = (aware.write_amplification(), unaware.write_amplification());
     assert!(aware < 0.95 * unaware, "{aware} {unaware}");
+}
+
+/// Oldest first, with a fifth of the disk that is never overwritten, at 70 % live.
+fn still(policy: &str, least: f64) -> Outcome {
+    let base = plan(0.70, policy);
+    run(&SimulationPlan { still: 0.2 / 0.7, cleaner: Cleaner { least, ..base.cleaner }, ..base })
+}
+
+#[test]
+fn a_late_abort_spares_what_is_never_overwritten() {
+    let [always, late] = [0.0, 0.1].map(|least| still("timestamp", least));
+    assert_eq!(always.deferred, 0);
+    assert!(late.deferred > 0);
+    let [always, late] = [always, late].map(|outcome| outcome.write_amplification());
+    assert!((always / 2.78 - 1.0).abs() < 0.02 && (late / 2.45 - 1.0).abs() < 0.03, "{always} {late}");
+    // Others leave such segments alone anyway.
+    for policy in ["greedy", "cost-benefit"] {
+        assert_eq!(still(policy, 0.1).deferred, 0);
+    }
+}
+
+#[test]
+fn a_store_that_is_filled_again_and_again_shows_what_its_policy_prefers() {
+    let shape = Shape { segments: 600, blocks: 256, live: 0.60 };
+    let filled = |policy| fill(&SimulationPlan { shape, ..target(0.60, 120, policy) }, 24);
+    let share = |filled: &Filled, from: f64, to: f64| {
+        let within = filled.live.iter().filter(|live| (from..to).contains(&(f64::from(**live) / 256.0)));
+        within.count() as f64 / filled.live.len() as f64
+    };
+    let (greedy, printed) = (filled("greedy"), filled("cost-benefit"));
+    assert!(greedy.live.len() > 580 && greedy == filled("greedy"));
+    assert!(share(&greedy, 0.5, 0.8) > 0.5, "calibrated: 0.615");
+    assert!(share(&printed, 0.5, 0.8) < 0.25 && share(&printed, 0.8, 1.1) > 0.4, "calibrated: 0.181 and 0.467");
+    assert!((greedy.write_amplification / 1.36 - 1.0).abs() < 0.04, "{}", greedy.write_amplification);
+    assert!((printed.write_amplification / 1.39 - 1.0).abs() < 0.04, "{}", printed.write_amplification);
+    assert!(greedy.overwritten > 0.3, "{}", greedy.overwritten);
 }

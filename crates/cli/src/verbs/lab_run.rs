@@ -1,10 +1,14 @@
 //! `esker lab run`: measures the figures of one experiment.
 
+use std::io::Write;
+
 use esker_lab::ALL;
-use esker_lab_kit::{Experiment, Figure, Report};
+use esker_lab_kit::{Experiment, Figure, LabError, Report};
+use esker_report::html;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
+use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -18,6 +22,7 @@ pub const VERB: Verb = Verb::of::<LabRun>(About {
     examples: &[
         Example { line: "esker lab run rt-throughput --quick", does: "prints a table after about a minute" },
         Example { line: "esker lab run file-vs-fio --quick --json", does: "prints one JSON object for scripts" },
+        Example { line: "esker lab run lfs-bimodal --plots lfs.html", does: "draws what was measured, too" },
     ],
 });
 
@@ -27,10 +32,30 @@ struct LabRun {
     name: String,
     #[command(flatten)]
     lab: LabArgs,
+    /// File that gets the plots of the experiment as a page of HTML
+    #[arg(long, value_name = "FILE")]
+    plots: Option<String>,
+    /// Replace the page if it exists
+    #[arg(long, requires = "plots")]
+    force: bool,
 }
 
 impl Run for LabRun {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let report = match &self.plots {
+            None => self.measure(terminal)?,
+            Some(path) => target::write(path, self.force, |mut file| {
+                let report = self.measure(terminal)?;
+                file.write_all(page(&report)?.as_bytes())?;
+                Ok(report)
+            })?,
+        };
+        Ok(report.complete()?)
+    }
+}
+
+impl LabRun {
+    fn measure(&self, terminal: &mut Terminal) -> Result<Report, Failure> {
         let experiment = find(&self.name)?;
         let mut progress = terminal.lines();
         let report = experiment.report(&self.lab.options(), &mut progress)?;
@@ -39,8 +64,17 @@ impl Run for LabRun {
             true => terminal.say(&serde_json::to_string_pretty(&report)?)?,
             false => terminal.say(&table(&report))?,
         }
-        Ok(report.complete()?)
+        Ok(report)
     }
+}
+
+fn page(report: &Report) -> Result<String, Failure> {
+    if report.plots.is_empty() {
+        return Err(LabError::data(format!("{} draws no plots; leave out --plots", report.experiment)).into());
+    }
+    let title = format!("{}, seed {}, {}", report.experiment, report.seed, world(report.simulated));
+    let figures = html::figures(&report.plots).map_err(LabError::data)?;
+    Ok(html::page(&title, "esker lab run", &figures))
 }
 
 fn find(name: &str) -> Result<&'static Experiment, Failure> {
