@@ -267,15 +267,22 @@ fn a_mount_without_a_server_takes_orders_at_a_socket() {
     check_tool(ESKER, &["fs", "mkfs", "lfs", "--on", &disk]);
     fs::write(&file, "").unwrap();
     let mut server = place.mount_kind("lfs", &at, &["--on", &disk, "-o", "cleaner=off", "--control", text(&control)]);
-    let control = ["--control", text(&control)];
-    let orders = |words: &[&str]| [words, &control[..]].concat();
-    let number = check_tool(ESKER, &orders(&["lfs", "snapshot", "--mount", "lfs"]));
-    let listed = check_tool(ESKER, &orders(&["lfs", "checkpoints", "--mount", "lfs"]));
+    let at_socket = ["--control", text(&control)];
+    let number = check_tool(ESKER, &[&["lfs", "snapshot", "--mount", "lfs"][..], &at_socket].concat());
+    let listed = check_tool(ESKER, &[&["lfs", "checkpoints", "--mount", "lfs"][..], &at_socket].concat());
     assert!(listed.contains(&format!("{} ss ", number.trim())), "{listed}");
-    check_tool(ESKER, &orders(&["lfs", "cleaner", "lfs", "--once", "--config", text(&file)]));
-    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "home"])).contains("the mount is named \"lfs\""));
-    assert!(refused(ESKER, &orders(&["sync"])).contains("takes orders alone; `esker serve` takes the other commands"));
+    check_tool(ESKER, &[&["lfs", "cleaner", "lfs", "--once", "--config", text(&file)][..], &at_socket].concat());
+    assert!(
+        refused(ESKER, &[&["lfs", "clean", "--mount", "home"][..], &at_socket].concat())
+            .contains("the mount is named \"lfs\"")
+    );
+    assert!(
+        refused(ESKER, &[&["sync"][..], &at_socket].concat())
+            .contains("takes orders alone; `esker serve` takes the other commands")
+    );
     check_tool(ESKER, &["umount", text(&at)]);
     server.end();
-    assert!(refused(ESKER, &orders(&["lfs", "clean", "--mount", "lfs"])).contains("no control socket"));
+    assert!(
+        refused(ESKER, &[&["lfs", "clean", "--mount", "lfs"][..], &at_socket].concat()).contains("no control socket")
+    );
 }
