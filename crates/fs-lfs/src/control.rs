@@ -248,8 +248,8 @@ pub trait LfsControl {
     /// Sets usages, all of them or none.
     ///
     /// # Errors
-    /// `EINVAL`: a segment that is not there, an unknown field, more blocks than a segment has, counters where there are
-    /// none, or a change that could lose data. `ENOTTY`: the file system cannot. `EBUSY`: without the claim.
+    /// `EINVAL`: a segment that is not there, an unknown field, more blocks than a segment has, counters where there
+    /// are none, or a change that could lose data. `ENOTTY`: the file system cannot. `EBUSY`: without the claim.
     fn set_segments(&self, updates: Vec<SegmentUpdate>) -> Answer<()>;
 
     /// Lives and places of virtual blocks, in the order of the question.
@@ -288,9 +288,9 @@ pub trait LfsControl {
     /// Cleans segments: blocks move, virtual blocks and checkpoints go, victims become clean, all in one checkpoint.
     ///
     /// # Errors
-    /// `EINVAL`: the lists are malformed or leave out a block of a victim. `EBUSY`: a victim is not dirty, in use or needed
-    /// by recovery, or another cleaner has the claim. `ENOMEM`: there is no room for so many copies; take fewer victims.
-    /// Nothing is changed then.
+    /// `EINVAL`: the lists are malformed or leave out a block of a victim. `EBUSY`: a victim is not dirty, in use or
+    /// needed by recovery, or another cleaner has the claim. `ENOMEM`: there is no room for so many copies; take fewer
+    /// victims. Nothing is changed then.
     fn clean(&self, order: CleaningOrder) -> Answer<Cleaned>;
 
     /// Makes everything durable, and lets go segments that recovery no longer needs. Answers the latest checkpoint.

@@ -7,8 +7,8 @@
 //! Reading order: [`tree`] (maps), [`meta`] and [`core`] (blocks of metadata files), [`alloc`], [`dat`], [`segments`]
 //! (what lies in them), [`table`] (inodes). Then [`plan`], [`checkpoint`], [`moves`] and [`logs`] (checkpoints),
 //! [`data_sync`] (bytes without a checkpoint), [`clean`] (cleaning), [`superblocks`], [`recovery`] (opening). Last
-//! [`dirs`], [`names`], [`rename`], [`bytes`], [`snapshots`] and [`system`] (calls), [`control`] and [`order`] (calls of
-//! cleaners). Counters of live blocks: [`counting`] and [`scan`].
+//! [`dirs`], [`names`], [`rename`], [`bytes`], [`snapshots`] and [`system`] (calls), [`control`] and [`order`] (calls
+//! of cleaners). Counters of live blocks: [`counting`] and [`scan`].
 
 mod alloc;
 mod bytes;

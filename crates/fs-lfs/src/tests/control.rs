@@ -307,7 +307,8 @@ fn modes_of_checkpoints_that_are_not_there_are_refused() {
 /// Item 31: flags count only behind the hand-shake.
 #[test]
 fn flags_without_the_hand_shake_have_no_effect() {
-    // All that died is kept too, with these flags. Answers how many blocks then count where they went, and in snapshots.
+    // All that died is kept too, with these flags. Answers how many blocks then count where they went, and in
+    // snapshots.
     let counted = |period_start: u64, flags: u32| {
         let media = small(true);
         run(move |rt| async move {

@@ -63,9 +63,10 @@ impl Inner {
         Ok(lines)
     }
 
-    /// A line for each segment in use: number, flags (`a`: the log goes on there, `d`: dirty, `e`: must not be written),
-    /// blocks that its logs take, live blocks, blocks that snapshots protected when the cleaner looked, and seconds since
-    /// 1970 of its last log and of the counter's last change. `-` stands for a counter that is not there.
+    /// A line for each segment in use. It has the number, flags (`a`: the log goes on there, `d`: dirty, `e`: must not
+    /// be written), blocks that its logs take, and live blocks. Then come blocks that snapshots protected when the
+    /// cleaner looked, and seconds since 1970 of its last log and of the counter's last change. `-` stands for a
+    /// counter that is not there.
     async fn segments_listed(&self) -> Result<String, LfsError> {
         let (mut lines, head) = (String::new(), self.head.get());
         for segment in 0..self.core.geometry.segments {
