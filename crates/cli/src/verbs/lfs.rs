@@ -156,7 +156,7 @@ impl Run for SegmentsArgs {
             let rows: Vec<_> = rows.iter().map(|row| segment_json(row)).collect();
             return terminal.say(&serde_json::Value::from(rows).to_string());
         }
-        let aligned = |row: &[&str]| row.iter().map(|cell| format!("{cell:>10}")).collect::<String>();
+        let aligned = |row: &[&str]| row.iter().map(|cell| format!("{cell:>10}")).collect::<Vec<_>>().join(" ");
         terminal.say(&aligned(&COLUMNS))?;
         rows.iter().try_for_each(|row| terminal.say(&aligned(row)))
     }
