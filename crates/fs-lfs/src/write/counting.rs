@@ -184,8 +184,13 @@ impl Core {
             // No snapshot can protect a block that was part of no checkpoint.
             _ if ended.start == ended.end => mark::UNCOUNTED,
             SnapshotCounting::Background => protector(&ended, &self.snapshots.borrow()).unwrap_or(mark::UNCOUNTED),
-            _ if entry.names_snapshot() => entry.snapshot,
-            _ => mark::UNCOUNTED,
+            SnapshotCounting::Stock | SnapshotCounting::Starvation | SnapshotCounting::Dead | SnapshotCounting::All => {
+                if entry.names_snapshot() {
+                    entry.snapshot
+                } else {
+                    mark::UNCOUNTED
+                }
+            }
         };
         let ended = DatEntry { snapshot, ..ended };
         self.note_live(entry.place, i64::from(ended.is_counted()) - i64::from(entry.is_counted()));

@@ -143,20 +143,24 @@ impl MetaFile {
         for block in self.blocks.borrow_mut().values_mut().filter(|block| block.state == BlockState::Planned) {
             block.state = BlockState::Clean;
         }
+        // A large log leaves many.
+        while self.make_room() {}
     }
 
-    /// Drops clean blocks that were not used for long, if there are too many.
-    fn make_room(&self) {
+    /// Drops clean blocks that were not used for long, if there are too many. Answers whether it dropped any.
+    fn make_room(&self) -> bool {
         let max = CLEAN_BYTES_MAX / self.block_bytes;
         let mut blocks = self.blocks.borrow_mut();
-        if blocks.len() < max {
-            return;
+        let before = blocks.len();
+        if before < max {
+            return false;
         }
         let mut used: Vec<u64> =
             blocks.values().filter(|block| block.state == BlockState::Clean).map(|block| block.used).collect();
         used.sort_unstable();
-        let Some(median) = used.get(used.len() / 2).copied() else { return };
+        let Some(median) = used.get(used.len() / 2).copied() else { return false };
         let recent = self.clock.get().saturating_sub(RECENT);
         blocks.retain(|_, block| block.state != BlockState::Clean || block.used > median.min(recent));
+        blocks.len() < before
     }
 }

@@ -113,11 +113,10 @@ impl Core {
 
     /// Blocks of the DAT that a change of mode may change.
     pub(super) fn scan_blocks(&self) -> u64 {
-        match self.counting.snapshots {
-            SnapshotCounting::Dead | SnapshotCounting::All if self.has_counters() => {
-                self.dat.record().blocks / (self.geometry.block_bytes as u64 / 512)
-            }
-            _ => 0,
+        let scans = matches!(self.counting.snapshots, SnapshotCounting::Dead | SnapshotCounting::All);
+        match scans && self.has_counters() {
+            true => self.dat.record().blocks / (self.geometry.block_bytes as u64 / 512),
+            false => 0,
         }
     }
 
