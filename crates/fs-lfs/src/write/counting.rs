@@ -1,7 +1,7 @@
 //! What counters of live blocks count (sections 3.14 to 3.17).
 //!
-//! Each entry of the DAT has a mark: whether the counter of its segment has the block, or the number of a snapshot that
-//! protects the block, which the counter then has too. While a mount tracks, a counter is the number of its segment's
+//! Each entry of the DAT has a mark: whether the counter of its segment has the block, or the number of a snapshot
+//! that protects the block, which the counter then has too. While a mount tracks, a counter is the number of its segment's
 //! entries that are counted, and of its blocks of the DAT. Only Prevent-Starvation lowers it besides. Whatever changes a
 //! mark changes the counter with it, and both reach the medium in one checkpoint.
 //!
@@ -115,8 +115,8 @@ impl SnapshotChange {
     }
 }
 
-/// The right mark of an entry where these are all snapshots, in ascending order; `None` if it has it. `adopts`: marks of
-/// blocks that died say nothing, and no counter has these blocks.
+/// The right mark of an entry where these are all snapshots, in ascending order; `None` if it has it. `adopts`: marks
+/// of blocks that died say nothing, and no counter has these blocks.
 pub(super) fn right_mark(entry: &DatEntry, snapshots: &[u64], adopts: bool) -> Option<(u64, i64)> {
     if entry.place == 0 {
         return None;

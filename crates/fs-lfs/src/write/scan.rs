@@ -136,8 +136,8 @@ impl Core {
 }
 
 impl Inner {
-    /// Waits until the scan of a change of mode has room. It may take segments that are kept back: a snapshot that holds
-    /// all room can be dropped.
+    /// Waits until the scan of a change of mode has room. It may take segments that are kept back: a snapshot that
+    /// holds all room can be dropped.
     ///
     /// # Errors
     /// `ENOSPC`.

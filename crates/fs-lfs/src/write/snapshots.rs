@@ -63,9 +63,10 @@ impl Inner {
         Ok(lines)
     }
 
-    /// A line for each segment in use: number, flags (`a`: the log goes on there, `d`: dirty, `e`: must not be written),
-    /// blocks that its logs take, live blocks, blocks that snapshots protected when the cleaner looked, and seconds since
-    /// 1970 of its last log and of the counter's last change. `-` stands for a counter that is not there.
+    /// A line for each segment in use: number, flags, blocks that its logs take, live blocks, protected blocks, and two
+    /// times. Flags are `a` (the log goes on there), `d` (dirty) and `e` (must not be written). Blocks are protected
+    /// that snapshots protected when the cleaner looked. The times are seconds since 1970: that of the last log, and
+    /// that of the last change of the counter. `-` stands for a counter that is not there.
     async fn segments_listed(&self) -> Result<String, LfsError> {
         let (mut lines, head) = (String::new(), self.head.get());
         for segment in 0..self.core.geometry.segments {
