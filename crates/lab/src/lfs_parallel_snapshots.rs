@@ -103,7 +103,7 @@ fn churned(seed: u64, rule: SnapshotCounting, has_snapshots: bool, shares: u64) 
 
 /// Bytes of a file: most are small, and few hold most of the bytes.
 fn drawn_size(rng: &mut Stream) -> u64 {
-    (4 * KIB << rng.below(11)) + rng.below(4 * KIB)
+    ((4 * KIB) << rng.below(11)) + rng.below(4 * KIB)
 }
 
 /// A call on a file: all of it is rewritten, or it is deleted and made anew.

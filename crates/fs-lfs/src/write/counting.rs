@@ -1,9 +1,9 @@
 //! What counters of live blocks count (sections 3.14 to 3.17).
 //!
-//! Each entry of the DAT has a mark: whether the counter of its segment has the block, or the number of a snapshot
-//! that protects the block, which the counter then has too. While a mount tracks, a counter is the number of its segment's
-//! entries that are counted, and of its blocks of the DAT. Only Prevent-Starvation lowers it besides. Whatever changes a
-//! mark changes the counter with it, and both reach the medium in one checkpoint.
+//! Each entry of the DAT has a mark. It says whether the counter of its segment has the block. Or it is the number of
+//! a snapshot that protects the block: the counter has it then. While a mount tracks, a counter is the number of its
+//! segment's entries that are counted, and of its blocks of the DAT. Only Prevent-Starvation lowers it besides. What
+//! changes a mark changes the counter with it, and both reach the medium in one checkpoint.
 //!
 //! A counter is right if the counted blocks are those that live or that a snapshot protects. The rules of
 //! [`SnapshotCounting`] come close to that at different costs.
