@@ -110,7 +110,7 @@ pub struct SegmentUpdate {
     pub fields: u32,
     /// As in [`SegmentInfo`].
     pub changed: u64,
-    /// As in [`SegmentInfo`]. It must be what it is: logs are read up to there.
+    /// As in [`SegmentInfo`]. It must not change: logs are read up to there.
     pub blocks: u32,
     /// As in [`SegmentInfo`]. Only `ERROR` may change: a segment becomes clean by cleaning alone.
     pub flags: u32,

@@ -10,7 +10,7 @@ use esker_sys::loop_device::{self, LoopSetup};
 use rustix::mount::{MountFlags, UnmountFlags};
 use tempfile::TempDir;
 
-use crate::artc::mounted::FileSystem;
+use crate::artc::mounted::{FileSystem, count_of};
 use crate::mounted::OwnMount;
 
 /// Logical block of the loop devices in bytes.
@@ -159,11 +159,7 @@ impl<'l, 'a> Arm<'l, 'a> {
     /// # Errors
     /// If the kernel does not tell.
     pub(crate) fn written_bytes(&self) -> Result<u64, LabError> {
-        let name = self.device.file_name().unwrap_or_default();
-        let path = Path::new("/sys/class/block").join(name).join("stat");
-        let counts = std::fs::read_to_string(&path).map_err(LabError::scratch(&path))?;
-        let sectors = counts.split_whitespace().nth(6).and_then(|count| count.parse::<u64>().ok());
-        sectors.map(|sectors| sectors * 512).ok_or_else(|| fault(format!("the counts of the device are {counts:?}")))
+        count_of(&self.device, 6).map(|sectors| sectors * 512)
     }
 
     /// Bytes that files can still take.

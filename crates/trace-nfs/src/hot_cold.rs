@@ -144,7 +144,7 @@ impl HotCold {
                 let used = room.bytes.saturating_sub(room.bytes_free);
                 // 128 bits: a file system of 2^60 bytes times a percentage.
                 let is_enough = u128::from(used) * 100 >= u128::from(room.bytes) * u128::from(self.utilisation);
-                // A file system may not count what it has not placed yet.
+                // A file system may leave blocks without a place out of its count.
                 if is_enough || self.files >= files_max(room) || !look(report) {
                     return target.sync().await;
                 }

@@ -187,8 +187,7 @@ impl Inner {
             false => usage.live,
         };
         self.core.live_changes.borrow_mut().remove(&segment);
-        let dead: Vec<u64> = found.dead.iter().map(|dead| dead.vblock).collect();
-        self.core.mark_again(&found.moves, &dead).await?;
+        self.core.mark_again(&found.moves, &found.dead).await?;
         self.core.set_usage(segment, SegmentUsage { head: UsageHead { changed: now, ..usage.head }, live }).await
     }
 

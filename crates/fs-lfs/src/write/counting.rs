@@ -8,7 +8,7 @@
 //! A counter is right if the counted blocks are those that live or that a snapshot protects. The rules of
 //! [`SnapshotCounting`] come close to that at different costs.
 
-use super::clean::MovedBlock;
+use super::clean::{DeadBlock, MovedBlock};
 use super::core::Core;
 use crate::error::LfsError;
 use crate::format::dat::mark;
@@ -208,8 +208,8 @@ impl Core {
         }
     }
 
-    /// Gives blocks of a segment whose counter was set the marks that say what it has (section 3.21, rule 11).
-    pub(super) async fn mark_again(&self, kept: &[MovedBlock], dead: &[u64]) -> Result<(), LfsError> {
+    /// Gives blocks of a segment whose counter was set the marks that agree with the counter (section 3.21, rule 11).
+    pub(super) async fn mark_again(&self, kept: &[MovedBlock], dead: &[DeadBlock]) -> Result<(), LfsError> {
         if !self.has_counters() {
             return Ok(());
         }
@@ -217,7 +217,7 @@ impl Core {
             Payload::Data { vblock, .. } | Payload::Node { vblock } => Some((vblock, moved.kept.is_counted())),
             Payload::DatData { .. } | Payload::DatNode { .. } => None,
         });
-        for (vblock, is_counted) in kept.chain(dead.iter().map(|vblock| (*vblock, false))) {
+        for (vblock, is_counted) in kept.chain(dead.iter().map(|dead| (dead.vblock, false))) {
             let entry = self.dat_entry(vblock).await?;
             let snapshot = self.moved_mark(&entry, is_counted);
             if snapshot != entry.snapshot {

@@ -70,15 +70,13 @@ impl Inner {
         self.unlogged.set(Unlogged::Nothing);
         let mut making = Making::new(self);
         let frames = making.plan_data(&inode, frames).await?;
-        if making.files[0].data.is_empty() {
-            // Only frames behind the end of the file had changed.
-            frames.into_iter().for_each(Frozen::written);
-        } else {
+        // There are none if only frames behind the end of the file had changed.
+        if !making.files[0].data.is_empty() {
             self.written.set(self.seconds());
             let head = making.write_data().await?;
             making.go_on(head);
-            frames.into_iter().for_each(Frozen::written);
         }
+        frames.into_iter().for_each(Frozen::written);
         inode.state.borrow_mut().frozen = None;
         Ok(true)
     }

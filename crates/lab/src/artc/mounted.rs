@@ -202,11 +202,7 @@ impl Mounted {
     /// # Errors
     /// What the kernel says.
     pub(crate) fn reads(&self) -> Result<u64, LabError> {
-        let name = self.device.file_name().unwrap_or_default();
-        let path = Path::new("/sys/class/block").join(name).join("stat");
-        let counts = std::fs::read_to_string(&path).map_err(LabError::scratch(&path))?;
-        let first = counts.split_whitespace().next().and_then(|count| count.parse().ok());
-        first.ok_or_else(|| peer::fault("the device", format!("its counts are {counts:?}")))
+        count_of(&self.device, 0)
     }
 
     /// Where it is mounted.
@@ -223,6 +219,17 @@ impl Mounted {
     pub(crate) fn run_dir(&self) -> PathBuf {
         self.at.join("run")
     }
+}
+
+/// A count of the kernel's of a block device: 0 are reads, 6 sectors written.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(crate) fn count_of(device: &Path, number: usize) -> Result<u64, LabError> {
+    let path = Path::new("/sys/class/block").join(device.file_name().unwrap_or_default()).join("stat");
+    let counts = std::fs::read_to_string(&path).map_err(LabError::scratch(&path))?;
+    let count = counts.split_whitespace().nth(number).and_then(|count| count.parse().ok());
+    count.ok_or_else(|| peer::fault("the device", format!("its counts are {counts:?}")))
 }
 
 impl Drop for Mounted {
