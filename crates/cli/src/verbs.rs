@@ -28,6 +28,7 @@ mod lab_repeat;
 mod lab_run;
 mod lfs;
 mod lfs_cleaner;
+mod lfs_log;
 mod man;
 mod meters;
 mod mount;
@@ -151,6 +152,7 @@ pub const ALL: &[Verb] = &[
     lfs::SEGMENTS,
     lfs::CLEAN,
     lfs_cleaner::VERB,
+    lfs_log::VERB,
     nfs_replay::VERB,
     nfs_generate::VERB,
     hotcold::VERB,

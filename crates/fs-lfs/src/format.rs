@@ -48,18 +48,14 @@ pub mod ino {
 
 /// The checksum of the format: CRC-32 without inversion, begun with the seed of the superblock.
 pub fn crc(seed: u32, bytes: &[u8]) -> u32 {
-    crc_end(crc_add(crc_begin(seed), bytes))
+    let mut sum = crc_begin(seed);
+    sum.update(bytes);
+    crc_end(sum)
 }
 
 /// Begins a sum of bytes that come in pieces.
 pub fn crc_begin(seed: u32) -> crc32fast::Hasher {
     crc32fast::Hasher::new_with_initial(!seed)
-}
-
-/// Adds a piece.
-pub fn crc_add(mut hasher: crc32fast::Hasher, bytes: &[u8]) -> crc32fast::Hasher {
-    hasher.update(bytes);
-    hasher
 }
 
 /// The sum.

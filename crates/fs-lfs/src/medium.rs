@@ -52,19 +52,28 @@ impl ImageDevice {
     /// # Errors
     /// What the device answers.
     pub async fn read(&self, at: u64, len: usize) -> Result<Vec<u8>, LfsError> {
-        let end = at.saturating_add(len as u64).min(self.size);
         let mut bytes = Vec::with_capacity(len);
+        self.read_pieces(at, len, &mut |piece| bytes.extend_from_slice(piece)).await?;
+        bytes.resize(len, 0);
+        Ok(bytes)
+    }
+
+    /// Reads bytes of the device up to its end, and gives them piece by piece, in order and without a copy.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn read_pieces(&self, at: u64, len: usize, each: &mut dyn FnMut(&[u8])) -> Result<(), LfsError> {
+        let end = at.saturating_add(len as u64).min(self.size);
         let mut from = at / self.unit * self.unit;
         while from < end {
             let step = (end - from).next_multiple_of(self.unit).min(self.transfer).min(self.size - from);
-            let read = self.io.read(self.io.lower(0), from, step as usize).await?.to_vec();
+            let mut read = self.io.read(self.io.lower(0), from, step as usize).await?;
             let skip = at.saturating_sub(from).min(step) as usize;
             let keep = (end - from).min(step) as usize;
-            bytes.extend_from_slice(&read[skip..keep]);
+            read.slice(skip, keep - skip).for_each_piece(each);
             from += step;
         }
-        bytes.resize(len, 0);
-        Ok(bytes)
+        Ok(())
     }
 
     /// Writes whole blocks of the device.

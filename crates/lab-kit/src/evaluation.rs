@@ -17,6 +17,8 @@ pub struct Spread {
     pub unit: &'static str,
     /// The middle value.
     pub median: f64,
+    /// Their mean.
+    pub mean: f64,
     /// The least one.
     pub least: f64,
     /// The largest one.
@@ -145,7 +147,8 @@ fn spreads(figures: &[Figure]) -> Vec<Spread> {
     }
     let spread = |(first, values): (&Figure, Vec<f64>)| {
         let [least, most] = [0.0, 1.0].map(|share| timing::at_share(values.clone(), share));
-        Spread { id: first.id.clone(), unit: first.unit, median: timing::median(values.clone()), least, most, values }
+        let (median, mean) = (timing::median(values.clone()), timing::mean(&values));
+        Spread { id: first.id.clone(), unit: first.unit, median, mean, least, most, values }
     };
     all.into_iter().map(spread).collect()
 }
@@ -196,8 +199,8 @@ mod tests {
         let [odd, well] = &evaluation.experiments[..] else { panic!("both are there") };
         assert_eq!((odd.seeds.as_slice(), odd.failures.len()), (&[1, 3][..], 2));
         assert!(odd.failures[0].starts_with("seed 2: an even seed"), "{:?}", odd.failures);
-        let Spread { median, least, most, ref values, .. } = well.figures[0];
-        assert_eq!((median, least, most, values.as_slice()), (2.5, 1.0, 4.0, &[1.0, 2.0, 3.0, 4.0][..]));
+        let Spread { median, mean, least, most, ref values, .. } = well.figures[0];
+        assert_eq!((median, mean, least, most, values.as_slice()), (2.5, 2.5, 1.0, 4.0, &[1.0, 2.0, 3.0, 4.0][..]));
         assert_eq!(evaluation.left_out, 0);
     }
 

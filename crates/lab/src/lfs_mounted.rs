@@ -20,7 +20,17 @@ use esker_lab_kit::{LabError, Rig};
 /// Bytes of a block.
 pub(crate) const BLOCK: u64 = 4096;
 /// Nanoseconds since 1970 at which worlds begin.
-const EPOCH: i64 = 1_800_000_000_000_000_000;
+pub(crate) const EPOCH: i64 = 1_800_000_000_000_000_000;
+
+/// What a file system is made on.
+#[derive(Clone, Copy)]
+pub(crate) struct Disk {
+    /// The model, with its parameters but size and content.
+    pub(crate) model: &'static str,
+    pub(crate) bytes: u64,
+    /// Bytes of a segment; `None`: as usual.
+    pub(crate) segment_bytes: Option<u64>,
+}
 
 /// A mount.
 pub(crate) struct Mounted {
@@ -38,11 +48,22 @@ impl Mounted {
         config: LfsConfig,
         work: impl AsyncFnOnce(Mounted) -> Result<T, LabError> + 'static,
     ) -> Result<T, LabError> {
-        let rig = Rig::simulated(seed, &format!("vol = disk-model content=memory size={bytes} | stats"))?;
+        Mounted::on(seed, Disk { model: "disk-model", bytes, segment_bytes: None }, config, work)
+    }
+
+    /// The same on any model.
+    pub(crate) fn on<T: 'static>(
+        seed: u64,
+        disk: Disk,
+        config: LfsConfig,
+        work: impl AsyncFnOnce(Mounted) -> Result<T, LabError> + 'static,
+    ) -> Result<T, LabError> {
+        let Disk { model, bytes, segment_bytes } = disk;
+        let rig = Rig::simulated(seed, &format!("vol = {model} content=memory size={bytes} | stats"))?;
         let (vol, rt) = (vol(&rig.stack), rig.world.rt());
         rig.world.block_on(async move {
             let now = Stamp(EPOCH);
-            let made = MkfsConfig { live_counters: true, ..MkfsConfig::usual(now) };
+            let made = MkfsConfig { live_counters: true, segment_bytes, ..MkfsConfig::usual(now) };
             mkfs(&rt, Rc::new(vol.clone()), &made).await.map_err(broken)?;
             let fs = Lfs::open_with(&rt, Rc::new(vol.clone()), now, config).await.map_err(broken)?;
             work(Mounted { fs, rt, vol, pool: Pool::default() }).await

@@ -1,146 +1,103 @@
-//! `lfs-parallel-snapshots`: churn on an almost full volume while snapshots come and go, by each rule of counting
-//! (experiment 11 of the thesis on NILFS2).
+//! `lfs-parallel-snapshots`: the trace of `lfs-replay` on a modelled disk while snapshots come and go, by each rule of
+//! counting (experiment 11 of the thesis on NILFS2).
 //!
-//! A fifth of the volume is one file that never changes. Beside it files are rewritten, deleted and made; a tenth of
-//! them gets nine tenths of the calls. After each share of the calls a random checkpoint becomes a snapshot, and of
-//! more than three the oldest becomes a checkpoint. The cleaner runs when a change finds no room. Instead of the
-//! source's trace, which is not public, calls are drawn from a seed. Seconds are simulated: those of a modelled disk.
-//! Inaccuracy is the mean, over looks by brute force after each share, of miscounted blocks over all blocks.
+//! After each share of the trace a random one of the latest checkpoints becomes a snapshot, and of more than three the
+//! oldest becomes a checkpoint. Then counters are held against a count by brute force, in time that does not count.
+//! Seconds are simulated. Inaccuracy is the mean, over these looks, of miscounted blocks over all blocks.
+//!
+//! Cost-benefit chooses, and greedy beside it where the source saw it ahead: with Scan-All-Blocks, if the time of a
+//! counter's last change also tells of blocks of the DAT.
 
-use std::collections::VecDeque;
-
-use esker_base::Stream;
-use esker_base::units::{GIB, KIB};
+use esker_base::units::MIB;
 use esker_fs_lfs::{LfsConfig, SnapshotCounting};
 
-use crate::lfs_mounted::Mounted;
+use crate::lfs_mounted::Disk;
+use crate::lfs_replay::{COST_BENEFIT, GREEDY, HDD, segment_bytes, trace, volume_bytes};
+use crate::lfs_trace::{Outcome, Played, played};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-/// Files that change.
-const FILES: u64 = 400;
-/// Snapshots that stay.
-const KEPT: usize = 3;
-/// Calls between two changes of snapshots.
-const SHARE: u64 = 200;
+/// What a run differs in.
+struct Arm {
+    name: &'static str,
+    rule: SnapshotCounting,
+    has_snapshots: bool,
+    policy: &'static str,
+    tells_dat_times: bool,
+}
 
-/// What a run took, and how wrong counters were.
-struct Churned {
-    seconds: f64,
-    inaccuracy: f64,
-    worst: f64,
-    blocks: f64,
+impl Arm {
+    fn of(name: &'static str, rule: SnapshotCounting) -> Arm {
+        Arm { name, rule, has_snapshots: true, policy: COST_BENEFIT, tells_dat_times: false }
+    }
 }
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let shares = lab.scale(12, 80);
-    let arm = |name: &str, rule: SnapshotCounting, has_snapshots: bool| -> Result<Churned, LabError> {
-        let churned = churned(lab.seed, rule, has_snapshots, shares)?;
-        let Churned { seconds, inaccuracy, worst, blocks } = churned;
-        lab.say(format!("{name}: {seconds:.1} s, {blocks:.0} blocks, inaccuracy {inaccuracy:.5}, at worst {worst:.5}"));
-        Ok(churned)
-    };
-    let none = arm("no snapshots", SnapshotCounting::Stock, false)?;
-    let stock = arm("stock", SnapshotCounting::Stock, true)?;
-    let starvation = arm("starvation", SnapshotCounting::Starvation, true)?;
-    let dead = arm("dead", SnapshotCounting::Dead, true)?;
-    let all = arm("all", SnapshotCounting::All, true)?;
-    let background = arm("background", SnapshotCounting::Background, true)?;
+    let live = trace(lab).live_bytes()?;
+    let measured = |arm: Arm| measured(lab, live, &arm);
+    let none = measured(Arm { has_snapshots: false, ..Arm::of("no snapshots", SnapshotCounting::Stock) })?;
+    let stock = measured(Arm::of("stock", SnapshotCounting::Stock))?;
+    let starvation = measured(Arm::of("starvation", SnapshotCounting::Starvation))?;
+    let dead = measured(Arm::of("dead", SnapshotCounting::Dead))?;
+    let all = measured(Arm::of("all", SnapshotCounting::All))?;
+    let background = measured(Arm::of("background", SnapshotCounting::Background))?;
+    let greedy = measured(Arm { policy: GREEDY, ..Arm::of("all, greedy", SnapshotCounting::All) })?;
+    let faithful = Arm { tells_dat_times: true, ..Arm::of("all, times of the DAT", SnapshotCounting::All) };
+    let faithful_greedy = Arm { policy: GREEDY, name: "all, greedy, times of the DAT", ..faithful };
+    let (faithful, faithful_greedy) = (measured(faithful)?, measured(faithful_greedy)?);
     let tracked = [&starvation, &dead, &all, &background];
-    let is_slowest = tracked.iter().all(|churned| churned.seconds <= stock.seconds);
-    let over = |id: &str, churned: &Churned| {
-        Figure::alone(id, churned.seconds / none.seconds, "ratio")
-            .peer("the same calls without snapshots, simulated s", none.seconds)
+    let is_slowest = tracked.iter().all(|outcome| outcome.seconds <= stock.seconds);
+    let over = |id: &str, outcome: &Outcome| {
+        Figure::alone(id, outcome.seconds / none.seconds, "ratio")
+            .peer("the same trace without snapshots, simulated s", none.seconds)
+    };
+    let ahead = |id: &str, greedy: &Outcome, other: &Outcome| {
+        Figure::alone(id, other.seconds / greedy.seconds, "ratio").peer("cost-benefit, simulated s", other.seconds)
+    };
+    let inaccuracy = |id: &str, outcome: &Outcome| Figure::alone(id, mean(outcome), "share of the blocks");
+    let at_worst = |id: &str, outcome: &Outcome| {
+        Figure::alone(id, timing::worst(&outcome.miscounted), "share of the blocks, at worst")
     };
     Ok(vec![
-        Figure::alone("dead_inaccuracy", dead.inaccuracy, "share of the blocks").paper(0.003),
-        Figure::alone("all_inaccuracy", all.worst, "share of the blocks, at worst").paper(0.0),
-        Figure::alone("background_inaccuracy", background.worst, "share of the blocks, at worst, behind each scan"),
-        Figure::alone("starvation_inaccuracy", starvation.inaccuracy, "share of the blocks"),
-        Figure::alone("stock_inaccuracy", stock.inaccuracy, "share of the blocks"),
+        inaccuracy("dead_inaccuracy", &dead).paper(0.003),
+        at_worst("all_inaccuracy", &all).paper(0.0),
+        at_worst("background_inaccuracy", &background),
+        inaccuracy("starvation_inaccuracy", &starvation),
+        inaccuracy("stock_inaccuracy", &stock),
         over("scan_over_none", &all),
         over("dead_over_none", &dead),
         over("background_over_none", &background),
         over("starvation_over_none", &starvation),
         over("stock_over_none", &stock),
         Figure::alone("untracked_is_slowest", f64::from(u8::from(is_slowest)), "1 if so"),
+        ahead("greedy_over_cb_all", &greedy, &all),
+        ahead("greedy_over_cb_all_dat_times", &faithful_greedy, &faithful),
     ])
 }
 
-fn churned(seed: u64, rule: SnapshotCounting, has_snapshots: bool, shares: u64) -> Result<Churned, LabError> {
-    let config = LfsConfig { snapshots: rule, ..LfsConfig::usual() };
-    Mounted::run(seed, GIB, config, async move |mounted| {
-        let mut rng = Stream::named(seed, "churn");
-        mounted.write("static", 0, GIB / 5).await?;
-        let sizes: Vec<u64> = (0..FILES).map(|_| drawn_size(&mut rng)).collect();
-        for (file, bytes) in sizes.iter().enumerate() {
-            mounted.write(&format!("file{file}"), 0, *bytes).await?;
-        }
-        mounted.sync().await?;
-        let (mut kept, mut seconds, mut looks, mut blocks) = (VecDeque::new(), 0.0, Vec::new(), 0.0);
-        for _ in 0..shares {
-            let (begun, before) = (mounted.seconds(), mounted.blocks_written());
-            for call in 0..SHARE {
-                change(&mounted, &mut rng, &sizes).await?;
-                if call % 50 == 0 {
-                    mounted.sync().await?;
-                }
-            }
-            if has_snapshots {
-                turn(&mounted, &mut rng, &mut kept).await?;
-            }
-            mounted.sync().await?;
-            seconds += mounted.seconds() - begun;
-            blocks += mounted.blocks_written() - before;
-            // Time of a scan in the background counts only as far as it delays calls.
-            mounted.settle().await;
-            let counted = mounted.found().await?;
-            looks.push(counted.miscounted_blocks as f64 / counted.counted_blocks as f64);
-        }
-        let (inaccuracy, worst) = (timing::mean(&looks), timing::worst(&looks));
-        Ok(Churned { seconds, inaccuracy, worst, blocks })
-    })
+fn mean(outcome: &Outcome) -> f64 {
+    timing::mean(&outcome.miscounted)
 }
 
-/// Bytes of a file: most are small, and few hold most of the bytes.
-fn drawn_size(rng: &mut Stream) -> u64 {
-    ((4 * KIB) << rng.below(11)) + rng.below(4 * KIB)
-}
-
-/// A call on a file: all of it is rewritten, or it is deleted and made anew.
-async fn change(mounted: &Mounted, rng: &mut Stream, sizes: &[u64]) -> Result<(), LabError> {
-    let hot = FILES / 10;
-    let file = if rng.below(10) < 9 { rng.below(hot) } else { hot + rng.below(FILES - hot) };
-    let name = format!("file{file}");
-    if rng.below(4) == 0 {
-        mounted.remove(&name).await?;
-    }
-    mounted.write(&name, 0, sizes[file as usize]).await
-}
-
-/// Keeps a random one of the latest checkpoints, and lets the oldest go.
-async fn turn(mounted: &Mounted, rng: &mut Stream, kept: &mut VecDeque<String>) -> Result<(), LabError> {
-    let told = mounted.ask("checkpoints").await?;
-    let words = told.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>());
-    let others: Vec<String> = words.filter(|words| words[1] == "cp").map(|words| words[0].to_string()).collect();
-    let others = &others[others.len().saturating_sub(8)..];
-    let chosen = others[rng.below(others.len() as u64) as usize].clone();
-    mounted.ask(&format!("snapshot {chosen}")).await?;
-    kept.push_back(chosen);
-    if kept.len() > KEPT
-        && let Some(oldest) = kept.pop_front()
-    {
-        mounted.ask(&format!("checkpoint {oldest}")).await?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scanning_all_blocks_is_exact_under_churn() {
-        let churned = churned(1, SnapshotCounting::All, true, 2).unwrap();
-        assert!(churned.worst == 0.0 && churned.seconds > 0.0 && churned.blocks > 0.0);
-    }
+fn measured(lab: &Lab<'_>, live: u64, arm: &Arm) -> Result<Outcome, LabError> {
+    let Arm { name, rule, has_snapshots, policy, tells_dat_times } = *arm;
+    let (bytes, still) = volume_bytes(live);
+    let outcome = played(Played {
+        trace: trace(lab),
+        disk: Disk { model: HDD.1, bytes, segment_bytes: segment_bytes(lab) },
+        still,
+        policy,
+        config: LfsConfig { snapshots: rule, tells_dat_times, ..LfsConfig::usual() },
+        looks: lab.scale(16, 60),
+        has_snapshots,
+    })?;
+    lab.say(format!(
+        "{name}: {:.1} s, {:.0} MiB, cleaner {:.3} of the blocks, inaccuracy {:.5}, at worst {:.5}, {} calls without room",
+        outcome.seconds,
+        outcome.blocks * 4096.0 / MIB as f64,
+        outcome.gc_share(),
+        mean(&outcome),
+        timing::worst(&outcome.miscounted),
+        outcome.report.no_room
+    ));
+    Ok(outcome)
 }

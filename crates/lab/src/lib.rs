@@ -82,7 +82,9 @@ mod lfs_hotcold;
 mod lfs_mounted;
 mod lfs_nilfs2_guest;
 mod lfs_parallel_snapshots;
+mod lfs_replay;
 mod lfs_snapshot;
+mod lfs_trace;
 mod lfs_tracking;
 mod mounted;
 mod nbd_vs_peers;
@@ -165,6 +167,12 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("lfs-parallel-snapshots", lfs_parallel_snapshots::run)
         .about("How wrong counters of live blocks are, and how long churn takes, while snapshots of lfs come and go")
         .after("State-of-the-art Garbage Collection Policies for NILFS2, figures 7.13 to 7.16: 0.0005 to 0.003, within 2 %"),
+    Experiment::simulated("lfs-replay", lfs_replay::run)
+        .about("A trace of an NFS server on lfs by cleaning policy, on a modelled disk and on flash (simulated, with plots)")
+        .after("State-of-the-art Garbage Collection Policies for NILFS2, figures 7.9 and 7.10: 1.53 and 1.32 times as fast as oldest first"),
+    Experiment::simulated("lfs-replay-full", lfs_replay::run_full)
+        .about("The same on a volume of which 82 % live at the end: greedy and cost-benefit (simulated, with plots)")
+        .after("State-of-the-art Garbage Collection Policies for NILFS2, figures 7.11 and 7.12: greedy 5 % faster"),
     Experiment::real("lfs-tracking", lfs_tracking::run)
         .about("Blocks, simulated time and CPU time that counters of live blocks cost lfs")
         .after("State-of-the-art Garbage Collection Policies for NILFS2, figures 7.1 and 7.2: not measurable; the bars are 1 % and 2 %"),

@@ -17,8 +17,8 @@ pub const VERB: Verb = Verb::of::<Repeat>(About {
     words: &["lab", "repeat"],
     summary: "Run several experiments several times, and tell how far their figures spread",
     details: "Runs every experiment whose name begins with one of the PREFIXes once, then all again, with the next \
-              seed each time. Prints the median, least and largest value of each figure with the machine and the \
-              seeds. An experiment that fails does not stop the others; the exit status tells. With --budget no \
+              seed each time. Prints the median, mean, least and largest value of each figure with the machine and \
+              the seeds. An experiment that fails does not stop the others; the exit status tells. With --budget no \
               run begins that would probably end later.",
     examples: &[
         Example {
@@ -46,20 +46,31 @@ struct Repeat {
 
 impl Run for Repeat {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let experiments = chosen(&self.prefixes)?;
-        let budget = self.budget.map(|budget| Duration::from_nanos(budget.0));
-        let mut progress = terminal.lines();
-        let evaluation = evaluate(&experiments, &self.lab.options(), self.repeat, budget, &mut progress);
-        drop(progress);
-        match self.lab.json {
-            true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
-            false => terminal.say(&text(&evaluation))?,
-        }
-        let failed = evaluation.experiments.iter().filter(|one| !one.failures.is_empty()).map(|one| one.experiment);
-        match failed.collect::<Vec<_>>() {
-            failed if failed.is_empty() => Ok(()),
-            failed => Err(LabError::Data(format!("runs failed of {}", failed.join(", "))).into()),
-        }
+        repeat(&self.prefixes, self.repeat, self.budget, &self.lab, terminal)
+    }
+}
+
+/// Runs all experiments whose names begin with one of the prefixes, and prints how far figures spread.
+pub fn repeat(
+    prefixes: &[String],
+    times: u32,
+    budget: Option<Nanos>,
+    lab: &LabArgs,
+    terminal: &mut Terminal,
+) -> Result<(), Failure> {
+    let experiments = chosen(prefixes)?;
+    let budget = budget.map(|budget| Duration::from_nanos(budget.0));
+    let mut progress = terminal.lines();
+    let evaluation = evaluate(&experiments, &lab.options(), times, budget, &mut progress);
+    drop(progress);
+    match lab.json {
+        true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
+        false => terminal.say(&text(&evaluation))?,
+    }
+    let failed = evaluation.experiments.iter().filter(|one| !one.failures.is_empty()).map(|one| one.experiment);
+    match failed.collect::<Vec<_>>() {
+        failed if failed.is_empty() => Ok(()),
+        failed => Err(LabError::Data(format!("runs failed of {}", failed.join(", "))).into()),
     }
 }
 
@@ -95,6 +106,6 @@ fn part(one: &Evaluated) -> String {
 }
 
 fn row(spread: &Spread) -> String {
-    let Spread { id, unit, median, least, most, .. } = spread;
-    format!("{id:<32} {median:>14.4}  {least:>14.4} to {most:<14.4} {unit}")
+    let Spread { id, unit, median, mean, least, most, .. } = spread;
+    format!("{id:<32} {median:>14.4}  mean {mean:>14.4}  {least:>14.4} to {most:<14.4} {unit}")
 }

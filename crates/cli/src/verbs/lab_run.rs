@@ -11,6 +11,7 @@ use crate::lab::{LabArgs, world};
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
+use crate::verbs::lab_repeat::repeat;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<LabRun>(About {
@@ -23,6 +24,10 @@ pub const VERB: Verb = Verb::of::<LabRun>(About {
         Example { line: "esker lab run rt-throughput --quick", does: "prints a table after about a minute" },
         Example { line: "esker lab run file-vs-fio --quick --json", does: "prints one JSON object for scripts" },
         Example { line: "esker lab run lfs-bimodal --plots lfs.html", does: "draws what was measured, too" },
+        Example {
+            line: "esker lab run lfs --seeds 3 --quick",
+            does: "runs all experiments whose names begin with lfs three times: tables with mean and spread",
+        },
     ],
 });
 
@@ -32,6 +37,9 @@ struct LabRun {
     name: String,
     #[command(flatten)]
     lab: LabArgs,
+    /// Run all experiments whose names begin with NAME, by this many seeds, as `esker lab repeat` does
+    #[arg(long, value_name = "N", conflicts_with = "plots", value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: Option<u32>,
     /// File that gets the plots of the experiment as a page of HTML
     #[arg(long, value_name = "FILE")]
     plots: Option<String>,
@@ -42,6 +50,9 @@ struct LabRun {
 
 impl Run for LabRun {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        if let Some(seeds) = self.seeds {
+            return repeat(&[self.name], seeds, None, &self.lab, terminal);
+        }
         let report = match &self.plots {
             None => self.measure(terminal)?,
             Some(path) => target::write(path, self.force, |mut file| {

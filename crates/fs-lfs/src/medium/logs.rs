@@ -7,7 +7,7 @@
 use super::ImageDevice;
 use crate::error::LfsError;
 use crate::format::summary::{self, flag};
-use crate::format::{Geometry, LfsSuperblock, LogBlock, LogHeader, SuperRoot, crc_add, crc_begin, crc_end};
+use crate::format::{Geometry, LfsSuperblock, LogBlock, LogHeader, SuperRoot, crc_begin, crc_end};
 
 /// A log that is whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,14 +69,20 @@ impl ImageDevice {
         };
         let (end, mut at) = ((place + u64::from(header.blocks)) * block, place * block);
         let (mut sum, mut summary) = (crc_begin(superblock.seed), Vec::new());
-        let summary_blocks = u64::from(header.summary_bytes).div_ceil(block) * block;
+        let summary_blocks = (u64::from(header.summary_bytes).div_ceil(block) * block) as usize;
+        // The sum itself is not summed.
+        let mut skip = 4;
+        let mut take = |piece: &[u8]| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            sum.update(&piece[skipped..]);
+            let left = (summary_blocks - summary.len()).min(piece.len());
+            summary.extend_from_slice(&piece[..left]);
+        };
         while at < end {
-            let part = self.read(at, (end - at).min(STEP) as usize).await?;
-            let skip = if at == place * block { 4 } else { 0 };
-            sum = crc_add(sum, &part[skip..]);
-            let left = (summary_blocks as usize).saturating_sub(summary.len()).min(part.len());
-            summary.extend_from_slice(&part[..left]);
-            at += part.len() as u64;
+            let len = (end - at).min(STEP);
+            self.read_pieces(at, len as usize, &mut take).await?;
+            at += len;
         }
         if crc_end(sum) != header.data_sum {
             return Ok(Err("the sum of the log is wrong".to_string()));
