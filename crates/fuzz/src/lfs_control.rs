@@ -141,16 +141,18 @@ pub(crate) fn try_input(input: &[u8]) -> Result<bool, String> {
             }
             has_changed |= before != after;
         }
-        judge(&rt, &media, fs).await?;
+        if rows(&fs).await? != BASE.latest {
+            return Err("the tree has changed".to_string());
+        }
+        if has_changed {
+            judge(&rt, &media, fs).await?;
+        }
         Ok(has_changed)
     })
 }
 
-/// Nothing is lost, neither now nor on the medium.
+/// Nothing is lost on the medium.
 async fn judge(rt: &Rt, media: &Rc<Media>, fs: Lfs) -> Result<(), String> {
-    if rows(&fs).await? != BASE.latest {
-        return Err("the tree has changed".to_string());
-    }
     let snapshots = fs.control().checkpoints(BASE.snapshot, Checkpoints::Snapshots).await;
     let is_kept = snapshots.is_ok_and(|all| all.iter().any(|one| one.cno == BASE.snapshot));
     fs.close().await.map_err(|errno| format!("it cannot be closed: {errno}"))?;

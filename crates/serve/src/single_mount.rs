@@ -200,7 +200,7 @@ impl Performer for MountConsole {
             | Command::Thaw { .. }
             | Command::Meters { .. }
             | Command::Stop { .. } => {
-                let what = "this is one mount, which tells its status and takes orders; `esker serve` takes the other commands";
+                let what = "one mount tells its status and takes orders; `esker serve` takes the other commands";
                 Err(Refusal::new("unsupported", what))
             }
         }

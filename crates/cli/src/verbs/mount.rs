@@ -35,10 +35,10 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
               process was killed, calls on the mount fail at once, and `esker umount` takes it away.\n\n\
               Kinds: ram (files in the memory of the process, gone when it ends; -o size=BYTES, uid=N, gid=N, \
               mode=OCTAL), host (a directory of this machine, which calls are passed through to; -o dir=PATH). On a \
-              stack: lfs (an image of NILFS2). Its option checkpoint=N shows an older state, read-only, and stands alone. Cleaning follows \
-              cleaner=POLICY or off, and protection=SECONDS. Blocks move as moved=apart or together and age_sort=on or off \
-              say. Counters of live blocks follow tracking=on or off, snapshots=background, all, dead, starvation or stock, \
-              and dat_times=on or off.\n\n\
+              stack: lfs (an image of NILFS2). Its option checkpoint=N shows an older state, read-only, and \
+              stands alone. Cleaning follows cleaner=POLICY or off, and protection=SECONDS. Blocks move as moved=apart or \
+              together and age_sort=on or off say. Counters of live blocks follow tracking=on or off, \
+              snapshots=background, all, dead, starvation or stock, and dat_times=on or off.\n\n\
               Options of every mount: ro, rw, exec, noexec, suid, nosuid, dev, nodev, allow_other, noallow_other, \
               source=NAME. As the superuser the default is nosuid,nodev,allow_other; otherwise nosuid,nodev.",
     examples: &[
@@ -48,7 +48,7 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount host /mnt -o dir=/srv/data", does: "passes calls through to a directory" },
         Example {
             line: "esker mount lfs /mnt --on 'disk = file path=lfs.img @' --control lfs.ctl",
-            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`; `esker top --control lfs.ctl` watches it",
+            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`, and answers `esker top`",
         },
         Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],

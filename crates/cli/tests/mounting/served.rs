@@ -286,7 +286,7 @@ fn a_mount_without_a_server_takes_orders_at_a_socket() {
     );
     assert!(
         refused(ESKER, &[&["sync"][..], &at_socket].concat())
-            .contains("tells its status and takes orders; `esker serve` takes the other commands")
+            .contains("one mount tells its status and takes orders; `esker serve` takes the other commands")
     );
     check_tool(ESKER, &["umount", text(&at)]);
     server.end();

@@ -1,9 +1,9 @@
 //! A guest's kernel and Esker read and write the same images of NILFS2.
 //!
 //! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. Linux's own
-//! cleaner cleans the first one. Esker's has cleaned the last one, beside a snapshot, with moved blocks apart. The guest
-//! tells their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same,
-//! and find nothing wrong. Then Esker writes to all of them again.
+//! cleaner cleans the first one. Esker's has cleaned the last one, beside a snapshot, with moved blocks apart. The
+//! guest tells their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the
+//! same, and find nothing wrong. Then Esker writes to all of them again.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
