@@ -231,7 +231,7 @@ enum Flaw {
     Doubled,
     /// A place is another one.
     Displaced,
-    /// It deletes checkpoints that are there, snapshots among them.
+    /// It deletes checkpoints that are there, snapshots among them, and now and then some that cannot be.
     Periods,
     /// It names a victim twice.
     Victims,
@@ -285,7 +285,7 @@ async fn try_order(control: &CleanerSession, state: &State, bytes: &[u8]) -> Res
         }
         Flaw::Doubled => order.moves.push(order.moves[at]),
         Flaw::Displaced => order.moves[at].place += 1 + which as u64,
-        Flaw::Periods => order.periods.push((0, state.totals.cno + which as u64)),
+        Flaw::Periods => order.periods.push((which as u64 % 4, state.totals.cno + which as u64 / 4 % 2)),
         Flaw::Victims => order.victims.push(*victim),
         Flaw::Second => order.victims.extend(dirty.iter().find(|other| *other != victim)),
     }
