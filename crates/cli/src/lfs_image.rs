@@ -109,6 +109,7 @@ impl LfsImage {
                 label: options.label,
                 reserved_percent: options.reserve,
                 live_counters: options.live_counters,
+                owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
                 ..MkfsConfig::usual(Stamp(rt.wall()))
             };
             mkfs(&rt, device, &config).await.map(Some)

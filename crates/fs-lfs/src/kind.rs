@@ -11,8 +11,8 @@ use crate::cleaner::{CleanerConfig, LfsCleaner};
 use crate::error::LfsError;
 use crate::mkfs::MkfsConfig;
 use crate::read::LfsReader;
-use crate::write::Lfs;
-use crate::write::counting::{LfsConfig, SnapshotCounting};
+use crate::write::counting::SnapshotCounting;
+use crate::write::{Lfs, LfsConfig};
 
 /// Words of `-o`.
 pub const OPTIONS: &[&str] =
@@ -45,6 +45,11 @@ pub fn open(opening: &Opening<'_>) -> FsOpened {
             return Step::Now(Err(wrong("checkpoint", text, "a number")));
         }
     };
+    let void = OPTIONS.iter().find(|word| **word != "checkpoint" && opening.value(word).is_some());
+    if let (Some(_), Some(word)) = (checkpoint, void) {
+        let why = "which shows an old state and takes no changes";
+        return Step::Now(Err(FsKindError::Beside { word, beside: "checkpoint", why }));
+    }
     let (config, cleaner) = match (writer_config(opening), cleaner(opening)) {
         (Ok(config), Ok(cleaner)) => (config, cleaner),
         (Err(error), _) | (_, Err(error)) => return Step::Now(Err(error)),

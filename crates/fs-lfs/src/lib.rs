@@ -39,8 +39,8 @@ pub use error::LfsError;
 pub use mkfs::{MkfsConfig, mkfs};
 pub use read::LfsReader;
 pub use volume::Volume;
-pub use write::Lfs;
-pub use write::counting::{LfsConfig, SnapshotCounting};
+pub use write::counting::SnapshotCounting;
+pub use write::{Lfs, LfsConfig};
 
 #[cfg(test)]
 mod tests;

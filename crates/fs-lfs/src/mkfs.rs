@@ -34,6 +34,8 @@ pub struct MkfsConfig {
     pub reserved_percent: u32,
     /// Whether the usage of segments has counters of live blocks.
     pub live_counters: bool,
+    /// User and group of the root directory.
+    pub owner: (u32, u32),
     /// When it is made.
     pub now: Stamp,
 }
@@ -57,6 +59,7 @@ impl MkfsConfig {
             uuid: None,
             reserved_percent: 5,
             live_counters: false,
+            owner: (0, 0),
             now,
         }
     }
@@ -70,7 +73,9 @@ pub async fn mkfs(rt: &Rt, device: Rc<dyn Device>, config: &MkfsConfig) -> Resul
     let medium = ImageDevice::new(rt, device);
     let superblock = planned(rt, &medium, config)?;
     let geometry = superblock.geometry().map_err(LfsError::Mkfs)?;
-    let log = Plan { superblock: &superblock, block: geometry.block_bytes, now: superblock.created }.log();
+    let log =
+        Plan { superblock: &superblock, block: geometry.block_bytes, owner: config.owner, now: superblock.created }
+            .log();
     let second = second_offset(medium.size()).ok_or_else(|| LfsError::Mkfs("the device is too small".to_string()))?;
     // Until the log is durable, there is no file system.
     for at in [0, second] {
@@ -199,6 +204,7 @@ fn random_uuid(bits: u128) -> u128 {
 struct Plan<'s> {
     superblock: &'s LfsSuperblock,
     block: usize,
+    owner: (u32, u32),
     now: u64,
 }
 
@@ -299,7 +305,12 @@ impl Plan<'_> {
         let entries = RESERVED_INODES.div_ceil(shape.per_block);
         let mut inodes = vec![0; entries as usize * self.block];
         let reserved = [1, 7, 8, 9, 10].map(|number| (number, self.inode(0o100_000, 1, 0, 0, &[])));
-        let root = self.inode(0o40_755, 2, root.blocks.len(), self.block as u64, &root.addresses());
+        let (uid, gid) = self.owner;
+        let root = InodeRecord {
+            uid,
+            gid,
+            ..self.inode(0o40_755, 2, root.blocks.len(), self.block as u64, &root.addresses())
+        };
         for (number, inode) in reserved.into_iter().chain([(ino::ROOT, root)]) {
             inode.write(&mut inodes[number as usize * InodeRecord::BYTES..]);
         }

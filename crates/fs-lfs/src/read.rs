@@ -240,10 +240,10 @@ pub(crate) fn about(volume: &Volume) -> About {
 /// Room: clean segments, but for those that are kept back.
 async fn space(volume: &Volume, checkpoint: &CheckpointEntry) -> Result<Space, LfsError> {
     let (geometry, header) = (volume.geometry(), volume.sufile_header().await?);
-    let percent = u64::from(volume.superblock().reserved_percent.min(100));
-    let reserved = (geometry.segments.saturating_mul(percent) / 100).max(8);
+    let reserved = volume.superblock().reserved_segments(geometry.segments);
     let bytes = |segments: u64| segments.saturating_mul(geometry.segment_blocks * geometry.block_bytes as u64);
     let free = header.clean.min(geometry.segments).saturating_sub(reserved);
     let inodes = checkpoint.head.inodes;
-    Ok(Space { bytes: bytes(geometry.segments), bytes_free: bytes(free), inodes, inodes_free: 0 })
+    let all = geometry.segments.saturating_sub(reserved);
+    Ok(Space { bytes: bytes(all), bytes_free: bytes(free), inodes, inodes_free: 0 })
 }

@@ -54,7 +54,7 @@ use crate::error::LfsError;
 use crate::names::Names;
 use clean::{Cleaning, Pass};
 pub use control::CleanerSession;
-use counting::LfsConfig;
+use counting::SnapshotCounting;
 use data_sync::Unlogged;
 use table::Inode;
 
@@ -62,8 +62,6 @@ use table::Inode;
 const MEMORY_BYTES: u64 = 256 * MIB;
 /// How long a change may wait for its checkpoint.
 const CHECKPOINT_INTERVAL: Nanos = Nanos::secs(30);
-/// Segments that are kept back at least.
-const RESERVED_MIN: u64 = 8;
 /// Blocks that one changed block costs a checkpoint at most, with maps and entries that change with it.
 const BLOCKS_OF_CHANGE: u64 = 4;
 /// Blocks that a checkpoint costs besides.
@@ -73,6 +71,38 @@ const ADVICE: &str = "Check the device, and mount the file system again.";
 /// The file system. A value is a handle.
 #[derive(Clone)]
 pub struct Lfs(Rc<Inner>);
+
+/// How a mount writes. None of it changes the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LfsConfig {
+    /// Whether blocks that the cleaner moves get segments of their own.
+    pub moved_apart: bool,
+    /// Whether blocks that the cleaner moves are written in the order of their age.
+    pub age_sort: bool,
+    /// How long a checkpoint stays though room is short, in seconds.
+    pub protection_seconds: u64,
+    /// Whether it keeps counters of live blocks. Without, they are stale, and segments are cleaned in their order.
+    pub is_tracking: bool,
+    /// What happens to counters when a checkpoint becomes a snapshot, or a snapshot a checkpoint.
+    pub snapshots: SnapshotCounting,
+    /// Whether the time of a counter's last change also tells of blocks of the DAT that ended, as the source has it.
+    /// Such blocks are never protected, so the time keeps a policy from good victims.
+    pub tells_dat_times: bool,
+}
+
+impl LfsConfig {
+    /// Moved blocks lie among others, as NILFS2 has them. Counters are exact when the background scan ends.
+    pub fn usual() -> LfsConfig {
+        LfsConfig {
+            moved_apart: false,
+            age_sort: false,
+            protection_seconds: 0,
+            is_tracking: true,
+            snapshots: SnapshotCounting::Background,
+            tells_dat_times: false,
+        }
+    }
+}
 
 /// Where the log goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -349,8 +379,7 @@ impl Inner {
 
     /// Segments that are kept back.
     fn reserved_segments(&self) -> u64 {
-        let percent = u64::from(self.core.superblock.get().reserved_percent.min(100));
-        (self.core.geometry.segments.saturating_mul(percent) / 100).max(RESERVED_MIN)
+        self.core.superblock.get().reserved_segments(self.core.geometry.segments)
     }
 
     /// Blocks that logs can take.

@@ -11,7 +11,7 @@
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`],
 //! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
-//! [`lfs`], [`nfs`].
+//! [`lfs`], [`lfs_control`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -29,6 +29,7 @@ mod http;
 mod hugepage;
 pub mod kept;
 mod lfs;
+mod lfs_control;
 mod mirror;
 mod mutate;
 mod nbd;

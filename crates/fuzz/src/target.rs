@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, mirror, nbd, nfs,
-    offload, regions, replay, shepherd, stack, trace, vhost, volume, whole,
+    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, lfs_control, mirror, nbd,
+    nfs, offload, regions, replay, shepherd, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -60,6 +60,8 @@ pub enum Target {
     Whole,
     /// Images of the log-structured file system.
     Lfs,
+    /// Calls of cleaners of the log-structured file system.
+    LfsControl,
     /// Traces of NFS servers.
     Nfs,
     /// The text of strace.
@@ -80,7 +82,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 54] = [
+    pub const ALL: [Target; 55] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -127,6 +129,7 @@ impl Target {
         Target::Volume,
         Target::Whole,
         Target::Lfs,
+        Target::LfsControl,
         Target::Nfs,
         Target::TraceStrace,
         Target::TraceIbench,
@@ -165,6 +168,7 @@ impl Target {
             Target::Volume => "volume".to_string(),
             Target::Whole => "whole".to_string(),
             Target::Lfs => "lfs".to_string(),
+            Target::LfsControl => "lfs-control".to_string(),
             Target::Nfs => "nfs".to_string(),
             Target::TraceStrace => "trace-strace".to_string(),
             Target::TraceIbench => "trace-ibench".to_string(),
@@ -204,6 +208,7 @@ impl Target {
             Target::Volume => volume::corpus(),
             Target::Whole => whole::corpus(),
             Target::Lfs => lfs::corpus(),
+            Target::LfsControl => lfs_control::corpus(),
             Target::Nfs => nfs::corpus(),
             Target::TraceStrace => trace::strace_corpus(),
             Target::TraceIbench => trace::ibench_corpus(),
@@ -246,6 +251,7 @@ impl Target {
             Target::Volume => volume::try_input(input),
             Target::Whole => whole::try_input(input),
             Target::Lfs => lfs::try_input(input),
+            Target::LfsControl => lfs_control::try_input(input),
             Target::Nfs => nfs::try_input(input),
             Target::TraceStrace => trace::try_strace(input),
             Target::TraceIbench => trace::try_ibench(input),

@@ -15,7 +15,7 @@ use scenarios::{Bench, SCENARIOS, Scenario};
 
 /// The guests' kernel and programs.
 pub const IMAGE: Recipe = Recipe {
-    name: "image-2",
+    name: "image-3",
     kernels: &["linux-image-amd64"],
     packages: &[
         "busybox-static",
@@ -36,6 +36,7 @@ pub const IMAGE: Recipe = Recipe {
         "mkfs.xfs",
         "xfs_repair",
         "mkfs.nilfs2",
+        "nilfs_cleanerd",
         "lscp",
         "lssu",
         "mkcp",

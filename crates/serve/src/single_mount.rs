@@ -3,15 +3,15 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use esker_base::{Errno, Nanos};
+use esker_base::{Errno, Nanos, Time};
 use esker_block::{Created, Device, Kind};
 use esker_front_fuse::Alive;
 use esker_front_nbd::listen::{ListenError, listen_as};
-use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Stream};
 use esker_rt::sync::{Either, race};
-use esker_stack::{BuildError, Spec, Stack};
+use esker_rt::{Level, Rt};
+use esker_stack::{BuildError, KernelCache, Measure, Spec, Stack};
 
 use serde_json::Value;
 
@@ -21,7 +21,11 @@ use crate::dispatch::hello;
 use crate::mounted_fs::{MountOrder, MountedFs, MountedFsError};
 use crate::refusal::Refusal;
 use crate::server::{CONTROL_MODE, only_mode};
+use crate::status::{Load, MountStatus, Status};
 use crate::stop::StopError;
+
+/// How long requests in flight may hold up the beginning of measurements.
+const MEASURE_PATIENCE: Nanos = Nanos::secs(10);
 
 /// Why a process of its own does not mount.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +51,10 @@ pub enum SingleMountError {
 pub struct SingleMount {
     fs: Rc<MountedFs>,
     name: String,
-    stack: Option<Rc<Stack>>,
+    /// The stack and its export.
+    stack: Option<(Rc<Stack>, String)>,
+    at: String,
+    cache: KernelCache,
     /// `esker umount` waits until all is flushed, and not only the file system closed.
     _alive: Option<Alive>,
 }
@@ -79,8 +86,8 @@ impl SingleMount {
         match fs {
             Ok(fs) => {
                 created.keep();
-                let (name, stack) = (order.kind.name.to_string(), stack.map(|(stack, _)| stack));
-                Ok(SingleMount { _alive: fs.take_alive(), fs, name, stack })
+                let (name, at) = (order.kind.name.to_string(), order.at.display().to_string());
+                Ok(SingleMount { _alive: fs.take_alive(), fs, name, stack, at, cache: order.cache })
             }
             Err(error) => {
                 if let Some((stack, _)) = stack {
@@ -91,15 +98,33 @@ impl SingleMount {
         }
     }
 
-    /// Takes commands at an address, for its owner alone, until the mount is gone: `hello`, and orders to the file
-    /// system under the name of its kind.
+    /// Takes commands at an address, for its owner alone, until the mount is gone: `hello`, `status`, and orders to the
+    /// file system under the name of its kind. `io` says how the kernel is reached.
     ///
     /// # Errors
     /// [`SingleMountError::Control`].
-    pub fn take_commands(&self, rt: &Rt, at: &Address) -> Result<(), SingleMountError> {
+    pub fn take_commands(&self, rt: &Rt, at: &Address, io: &str) -> Result<(), SingleMountError> {
         let listener = Rc::new(listen_as(rt, at, only_mode(CONTROL_MODE)).map_err(SingleMountError::Control)?);
-        let console = Rc::new(MountConsole { fs: self.fs.clone(), name: self.name.clone() });
+        let console = Rc::new(MountConsole {
+            rt: rt.clone(),
+            since: rt.now(),
+            fs: self.fs.clone(),
+            name: self.name.clone(),
+            stack: self.stack.clone(),
+            at: self.at.clone(),
+            cache: self.cache,
+            io: io.to_string(),
+        });
         rt.spawn_detached("control-accept", console::serve(rt.clone(), console, listener));
+        if let Some((stack, _)) = self.stack.clone() {
+            // The program that asks for the status wants to see the devices at work.
+            let own = rt.clone();
+            rt.spawn_detached("meters", async move {
+                if let Err(error) = stack.measure(Measure::Devices, MEASURE_PATIENCE).await {
+                    own.log(Level::Warn, format_args!("devices are not measured: {error}"));
+                }
+            });
+        }
         Ok(())
     }
 
@@ -115,7 +140,7 @@ impl SingleMount {
         };
         let closed = closed.map_err(|errno: Errno| StopError::Mount { name: self.name.clone(), errno });
         let shut = match &self.stack {
-            Some(stack) => stack.shut(patience).await.map_err(StopError::from),
+            Some((stack, _)) => stack.shut(patience).await.map_err(StopError::from),
             None => Ok(()),
         };
         closed.and(shut)
@@ -124,8 +149,32 @@ impl SingleMount {
 
 /// The control socket of one mount.
 struct MountConsole {
+    rt: Rt,
+    since: Time,
     fs: Rc<MountedFs>,
     name: String,
+    stack: Option<(Rc<Stack>, String)>,
+    at: String,
+    cache: KernelCache,
+    io: String,
+}
+
+impl MountConsole {
+    fn status(&self) -> Status {
+        let below = self.stack.as_ref().map(|(stack, export)| (stack, export.as_str()));
+        let device = below.and_then(|(stack, export)| {
+            let spec = stack.spec();
+            spec.exports.iter().find(|known| known.name == export).map(|known| known.device.clone())
+        });
+        let mount = MountStatus {
+            at: self.at.clone(),
+            device,
+            cache: self.cache.word().to_string(),
+            load: below.and_then(|(stack, export)| Some(Load::of(&stack.export(export)?.reading()?))),
+            ..MountStatus::of(&self.name, &self.name, Some(&self.fs))
+        };
+        Status::of_mount(mount, below.map(|(stack, _)| &**stack), self.rt.now().since(self.since), &self.io)
+    }
 }
 
 impl Performer for MountConsole {
@@ -139,8 +188,8 @@ impl Performer for MountConsole {
             Command::Order { device, .. } => {
                 Err(Refusal::new("unknown_name", &format!("the mount is named \"{}\"", self.name)).at(&device))
             }
-            Command::Status {}
-            | Command::Dump {}
+            Command::Status {} => Ok(serde_json::to_value(self.status()).expect("a status is texts and numbers")),
+            Command::Dump {}
             | Command::Insert { .. }
             | Command::Remove { .. }
             | Command::Reorder { .. }
@@ -151,7 +200,7 @@ impl Performer for MountConsole {
             | Command::Thaw { .. }
             | Command::Meters { .. }
             | Command::Stop { .. } => {
-                let what = "this is one mount, which takes orders alone; `esker serve` takes the other commands";
+                let what = "one mount tells its status and takes orders; `esker serve` takes the other commands";
                 Err(Refusal::new("unsupported", what))
             }
         }

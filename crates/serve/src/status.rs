@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use esker_base::Nanos;
 use esker_block::{Limits, Reading, Stat, Trouble, Usage};
 use esker_front_nbd::ClientInfo;
-use esker_stack::{EndStats, MountSpec, PartStats, Spec};
+use esker_stack::{EndStats, Measure, MountSpec, PartStats, Spec, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::command::PROTOCOL;
+use crate::mounted_fs::MountedFs;
 use crate::mounts::HeldMount;
 use crate::server::Shared;
 
@@ -253,7 +254,7 @@ pub fn quantile(latency_ns: &[(u64, u64)], share: f64) -> u64 {
 }
 
 impl Load {
-    fn of(reading: &Reading) -> Load {
+    pub(crate) fn of(reading: &Reading) -> Load {
         let ops = reading.ops.iter().map(|op| {
             let at = |share| quantile(&op.latency, share);
             OpLoad {
@@ -294,6 +295,23 @@ fn seconds(span: Nanos) -> f64 {
 }
 
 impl Status {
+    /// Of one mount in a process of its own, and the stack below it.
+    pub(crate) fn of_mount(mount: MountStatus, stack: Option<&Stack>, uptime: Nanos, io: &str) -> Status {
+        Status {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            uptime_s: seconds(uptime),
+            io: io.to_string(),
+            dead: stack.and_then(Stack::dead),
+            measured: stack.map_or(Measure::Off, Stack::measured).word().to_string(),
+            inflight: stack.map_or(0, Stack::inflight),
+            bounced_bytes: stack.map_or(0, |stack| stack.pool().bounced()),
+            mounts: vec![mount],
+            parts: stack.map(|stack| parts(stack.stats(), &stack.spec())).unwrap_or_default(),
+            ..Status::default()
+        }
+    }
+
     pub(crate) fn of(shared: &Shared) -> Status {
         let (stack, now, spec) = (&shared.stack, shared.rt.now(), shared.stack.spec());
         let nbd = shared.doors.iter().flat_map(|door| door.server.clients());
@@ -350,20 +368,29 @@ fn mount(shared: &Shared, held: &HeldMount, spec: &Spec) -> MountStatus {
     let MountSpec { name, fs, dir, cache, .. } = &held.spec;
     // Live changes lead it elsewhere.
     let now = spec.mounts.iter().find(|mount| mount.name == *name);
-    let mounted = held.fs.as_ref().ok();
     let unusable = held.unusable().map(|why| format!("mount \"{name}\" cannot be used: {why}"));
-    let requests = mounted.map(|fs| fs.requests()).unwrap_or_default();
     MountStatus {
-        name: name.clone(),
-        fs: fs.clone(),
         at: dir.clone(),
         device: now.and_then(|mount| mount.device.clone()),
         cache: cache.word().to_string(),
-        mounted: mounted.is_some_and(|fs| fs.closed().is_none()),
         unusable,
-        requests: requests.into_iter().map(|(op, count)| (op.to_string(), count)).collect(),
-        stats: stats(mounted.map(|fs| fs.stats()).unwrap_or_default()),
         load: shared.stack.mount_device(name).and_then(|device| Some(Load::of(&device.reading()?))),
+        ..MountStatus::of(name, fs, held.fs.as_ref().ok().map(|fs| &**fs))
+    }
+}
+
+impl MountStatus {
+    /// What a mounted file system tells of itself.
+    pub(crate) fn of(name: &str, fs: &str, mounted: Option<&MountedFs>) -> MountStatus {
+        let requests = mounted.map(MountedFs::requests).unwrap_or_default();
+        MountStatus {
+            name: name.to_string(),
+            fs: fs.to_string(),
+            mounted: mounted.is_some_and(|fs| fs.closed().is_none()),
+            requests: requests.into_iter().map(|(op, count)| (op.to_string(), count)).collect(),
+            stats: stats(mounted.map(MountedFs::stats).unwrap_or_default()),
+            ..MountStatus::default()
+        }
     }
 }
 

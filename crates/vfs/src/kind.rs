@@ -88,6 +88,16 @@ pub enum FsKindError {
         /// What would be right.
         wanted: String,
     },
+    /// An option that does nothing beside another.
+    #[error("-o {word} has no effect beside -o {beside}, {why}: leave it out")]
+    Beside {
+        /// The option that has no effect.
+        word: &'static str,
+        /// The one beside it.
+        beside: &'static str,
+        /// What the second one does.
+        why: &'static str,
+    },
     /// It lies on a device, and was given none.
     #[error("{0} lies on a device, and none is named")]
     NoDevice(&'static str),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|stacks|volume|programs [--times N], or cargo xtask soak files|fs-crash [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files|fs-crash [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 9] = [
+static SOAKS: [Soak; 10] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -40,6 +40,12 @@ static SOAKS: [Soak; 9] = [
     Soak {
         word: "named",
         test: "killed::what_was_flushed_to_a_named_volume_survives_kills_and_so_do_snapshots",
+        ..KILLS
+    },
+    Soak {
+        word: "mount",
+        place: &["-p", "esker-cli", "--test", "mounting"],
+        test: "killed::what_was_synchronised_on_an_lfs_survives_kills_of_its_server",
         ..KILLS
     },
     Soak {
@@ -96,6 +102,9 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled
 /// and comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves
 /// compared. `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
+///
+/// `cargo xtask soak mount [--times N] [--seed N]`: the server of a mounted `lfs`, in all cache modes, with its cleaner
+/// at work and snapshots made meanwhile. Each kill is followed by a check of the medium and of each snapshot.
 ///
 /// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 361,
 /// with faults, kills, stops and live changes; it prints stacks tried, requests, restarts, wrong blocks and hangs.

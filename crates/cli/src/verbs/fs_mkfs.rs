@@ -10,8 +10,9 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<MkfsArgs>(About {
     words: &["fs", "mkfs"],
     summary: "Make a file system on a stack",
-    details: "Writes an empty file system of the kind to the one export of the stack. A kind that lies in \
-              memory has nothing to make: it is refused, and the message says so.",
+    details: "Writes an empty file system of the kind to the one export of the stack. Its root directory belongs to the \
+              user of this program. A kind that lies in memory has nothing to make: it is refused, and the message says \
+              so.",
     examples: &[
         Example {
             line: "esker fs mkfs lfs --on 'disk = file path=lfs.img size=1GiB @'",

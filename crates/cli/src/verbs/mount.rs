@@ -22,6 +22,7 @@ use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::serve::KEPT_BYTES_MAX;
+use crate::world::io_of;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<MountArgs>(About {
@@ -34,10 +35,10 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
               process was killed, calls on the mount fail at once, and `esker umount` takes it away.\n\n\
               Kinds: ram (files in the memory of the process, gone when it ends; -o size=BYTES, uid=N, gid=N, \
               mode=OCTAL), host (a directory of this machine, which calls are passed through to; -o dir=PATH). On a \
-              stack: lfs (an image of NILFS2). Its option checkpoint=N shows an older state, read-only. Cleaning follows \
-              cleaner=POLICY or off, and protection=SECONDS. Blocks move as moved=apart or together and age_sort=on or off \
-              say. Counters of live blocks follow tracking=on or off, snapshots=background, all, dead, starvation or stock, \
-              and dat_times=on or off.\n\n\
+              stack: lfs (an image of NILFS2). Its option checkpoint=N shows an older state, read-only, and \
+              stands alone. Cleaning follows cleaner=POLICY or off, and protection=SECONDS. Blocks move as moved=apart or \
+              together and age_sort=on or off say. Counters of live blocks follow tracking=on or off, \
+              snapshots=background, all, dead, starvation or stock, and dat_times=on or off.\n\n\
               Options of every mount: ro, rw, exec, noexec, suid, nosuid, dev, nodev, allow_other, noallow_other, \
               source=NAME. As the superuser the default is nosuid,nodev,allow_other; otherwise nosuid,nodev.",
     examples: &[
@@ -47,7 +48,7 @@ pub const VERB: Verb = Verb::of::<MountArgs>(About {
         Example { line: "esker mount host /mnt -o dir=/srv/data", does: "passes calls through to a directory" },
         Example {
             line: "esker mount lfs /mnt --on 'disk = file path=lfs.img @' --control lfs.ctl",
-            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`",
+            does: "takes orders, such as `esker lfs clean --mount lfs --control lfs.ctl`, and answers `esker top`",
         },
         Example { line: "esker mount ram /mnt --transport uring", does: "takes requests by io_uring" },
     ],
@@ -74,7 +75,7 @@ struct MountArgs {
     /// Options, with commas between them (may be repeated)
     #[arg(short = 'o', long = "options", value_name = "OPTIONS", value_delimiter = ',')]
     options: Vec<String>,
-    /// Take orders of `esker lfs` at this socket, for mount KIND
+    /// Take orders of `esker lfs` at this socket, for mount KIND, and answer `esker top` and `esker status`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
     /// Return when it is mounted; log lines are lost then, unless --log-file names a file
@@ -182,7 +183,10 @@ impl MountArgs {
                 }
             });
         let mounted = mounted.map_err(refused)?;
-        let control = self.control.clone().map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path)));
+        let control = self
+            .control
+            .clone()
+            .map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path), io_of(&reactor)));
         let told = control.map_err(refused).and_then(|()| terminal.say(&line)).and_then(|()| terminal.finish());
         if let Err(failure) = told {
             // A mount whose caller has not heard of it is taken away again.

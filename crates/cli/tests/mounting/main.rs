@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 
 mod harness;
+mod killed;
 mod refusals;
 mod served;
 mod users;

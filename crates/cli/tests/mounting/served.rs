@@ -177,6 +177,9 @@ fn an_lfs_keeps_snapshots_gives_room_back_and_is_whole_behind_a_kill() {
     check_tool("umount", &["-l", text(&at)]);
     let checked = check_tool(ESKER, &[&["fs", "check", "lfs"][..], &on].concat());
     assert!(checked.starts_with("clean: ") && checked.contains("1 of them snapshots"), "{checked}");
+    let both = format!("checkpoint={number},cleaner=off");
+    let error = refused(ESKER, &[&["mount", "lfs", text(&old), "-o", &both][..], &on].concat());
+    assert!(error.contains("-o cleaner has no effect beside -o checkpoint"), "{error}");
     let stack =
         format!("{}; mount o = lfs at={} options=checkpoint={number} on disk", disk.trim_end_matches(" @"), text(&old));
     let (mut server, _) = place.serve(&stack, &[]);
@@ -272,13 +275,18 @@ fn a_mount_without_a_server_takes_orders_at_a_socket() {
     let listed = check_tool(ESKER, &[&["lfs", "checkpoints", "--mount", "lfs"][..], &at_socket].concat());
     assert!(listed.contains(&format!("{} ss ", number.trim())), "{listed}");
     check_tool(ESKER, &[&["lfs", "cleaner", "lfs", "--once", "--config", text(&file)][..], &at_socket].concat());
+    let shown = check_tool(ESKER, &[&["top", "--once"][..], &at_socket].concat());
+    assert!(
+        shown.contains("lfs (lfs): ") && shown.contains("clean_segments") && shown.contains("measuring devices"),
+        "{shown}"
+    );
     assert!(
         refused(ESKER, &[&["lfs", "clean", "--mount", "home"][..], &at_socket].concat())
             .contains("the mount is named \"lfs\"")
     );
     assert!(
         refused(ESKER, &[&["sync"][..], &at_socket].concat())
-            .contains("takes orders alone; `esker serve` takes the other commands")
+            .contains("one mount tells its status and takes orders; `esker serve` takes the other commands")
     );
     check_tool(ESKER, &["umount", text(&at)]);
     server.end();

@@ -89,6 +89,29 @@ fn an_ordinary_user_mounts_through_the_helper() {
 }
 
 #[test]
+fn an_ordinary_user_makes_an_lfs_fills_it_and_reads_a_snapshot() {
+    if !can_run_as_user() {
+        return;
+    }
+    let place = Place::new();
+    let home = text(&place.users_directory()).to_string();
+    let as_user = |line: &str| {
+        let line = format!("cd {home} && ON='disk = file path=lfs.img size=64MiB direct=false @' && {line}");
+        check_tool("runuser", &["-u", USER, "--", "sh", "-c", &line.replace("esker ", &format!("{ESKER} "))])
+    };
+    as_user("mkdir m && esker fs mkfs lfs --on \"$ON\"");
+    as_user("esker mount lfs m --on \"$ON\" --control lfs.ctl --background");
+    as_user("mkdir m/d && echo bytes > m/d/f && ln -s d m/l");
+    let number = as_user("esker lfs snapshot --mount lfs --control lfs.ctl");
+    as_user("rm -r m/d m/l && esker lfs clean --mount lfs --control lfs.ctl");
+    assert!(as_user("esker top --once --control lfs.ctl").contains("clean_segments"));
+    as_user("esker umount m");
+    as_user(&format!("esker mount lfs m --on \"$ON\" --background -o checkpoint={}", number.trim()));
+    assert_eq!(as_user("cat m/l/f; esker umount m"), "bytes\n");
+    assert!(as_user("esker fs check lfs --on \"$ON\"").starts_with("clean: "));
+}
+
+#[test]
 fn a_killed_server_fails_calls_at_once_and_is_cleaned_up() {
     if !can_run(&[]) {
         return;

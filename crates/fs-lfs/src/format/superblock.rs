@@ -143,6 +143,14 @@ impl LfsSuperblock {
     pub const MAGIC: u16 = 0x3434;
     /// The one revision that is known.
     pub const REVISION: u32 = 2;
+    /// Segments that are kept back at least.
+    const RESERVED_MIN: u64 = 8;
+
+    /// How many of so many segments are kept back: for logs, and never told as room.
+    pub fn reserved_segments(&self, segments: u64) -> u64 {
+        let percent = u64::from(self.reserved_percent.min(100));
+        (segments.saturating_mul(percent) / 100).max(LfsSuperblock::RESERVED_MIN)
+    }
 
     /// Reads it from its 1,024 bytes.
     ///

@@ -19,8 +19,7 @@ use crate::control::{
     SegmentLogs, SegmentUpdate, VirtualBlock, segment_flag, update_field,
 };
 use crate::write::CleanerSession;
-use crate::write::counting::LfsConfig;
-use crate::{Lfs, LfsReader, Volume};
+use crate::{Lfs, LfsConfig, LfsReader, Volume};
 
 const BLOCKS: u64 = 1024;
 

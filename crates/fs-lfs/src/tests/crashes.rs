@@ -17,8 +17,7 @@ use super::cleaner::{Warped, eager};
 use super::{MADE, config};
 use crate::cleaner::LfsCleaner;
 use crate::read::{LINKS_MAX, abilities};
-use crate::write::counting::LfsConfig;
-use crate::{Lfs, MkfsConfig};
+use crate::{Lfs, LfsConfig, MkfsConfig};
 
 /// The file system on small devices.
 struct LfsSubject {

@@ -13,7 +13,8 @@ fn check_empty(size: u64, config: MkfsConfig) {
         let found = check(&rt, device(&rt, &media)).await.unwrap();
         assert!(found.findings.is_empty(), "{:?}", found.findings);
         assert_eq!((found.counted.checkpoints, found.counted.logs, found.counted.inodes), (1, 1, 1));
-        let root = format!(".|41ed|0|0|2|{}|0:0|{MADE}|-", config.block_bytes);
+        let (uid, gid) = config.owner;
+        let root = format!(".|41ed|{uid}|{gid}|2|{}|0:0|{MADE}|-", config.block_bytes);
         assert_eq!(rows(&rt, &media, None).await.unwrap(), [root]);
         let volume = Volume::open(&rt, device(&rt, &media)).await.unwrap();
         let usage = volume.usage(0).await.unwrap();
@@ -37,6 +38,11 @@ fn an_empty_file_system_is_clean() {
 fn segments_may_have_counters_of_live_blocks() {
     check_empty(64 * MIB, MkfsConfig { live_counters: true, ..config(4096) });
     check_empty(64 * MIB, MkfsConfig { live_counters: true, ..config(1024) });
+}
+
+#[test]
+fn the_root_belongs_to_the_owner() {
+    check_empty(64 * MIB, MkfsConfig { owner: (1000, 100), ..config(4096) });
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
 
-use super::counting::{LfsConfig, LiveChange};
+use super::LfsConfig;
+use super::counting::LiveChange;
 use super::meta::MetaFile;
 use super::tree::{Absent, FileMap, Sought};
 use crate::error::{LfsError, damaged};

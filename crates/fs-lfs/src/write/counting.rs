@@ -8,29 +8,12 @@
 //! A counter is right if the counted blocks are those that live or that a snapshot protects. The rules of
 //! [`SnapshotCounting`] come close to that at different costs.
 
+use super::LfsConfig;
 use super::clean::{DeadBlock, MovedBlock};
 use super::core::Core;
 use crate::error::LfsError;
 use crate::format::dat::mark;
 use crate::format::{DatEntry, Payload};
-
-/// How a mount writes. None of it changes the format.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LfsConfig {
-    /// Whether blocks that the cleaner moves get segments of their own.
-    pub moved_apart: bool,
-    /// Whether blocks that the cleaner moves are written in the order of their age.
-    pub age_sort: bool,
-    /// How long a checkpoint stays though room is short, in seconds.
-    pub protection_seconds: u64,
-    /// Whether it keeps counters of live blocks. Without, they are stale, and segments are cleaned in their order.
-    pub is_tracking: bool,
-    /// What happens to counters when a checkpoint becomes a snapshot, or a snapshot a checkpoint.
-    pub snapshots: SnapshotCounting,
-    /// Whether the time of a counter's last change also tells of blocks of the DAT that ended, as the source has it.
-    /// Such blocks are never protected, so the time keeps a policy from good victims.
-    pub tells_dat_times: bool,
-}
 
 /// How counters of live blocks follow changes of snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,18 +32,6 @@ pub enum SnapshotCounting {
 }
 
 impl LfsConfig {
-    /// Moved blocks lie among others, as NILFS2 has them. Counters are exact when the background scan ends.
-    pub fn usual() -> LfsConfig {
-        LfsConfig {
-            moved_apart: false,
-            age_sort: false,
-            protection_seconds: 0,
-            is_tracking: true,
-            snapshots: SnapshotCounting::Background,
-            tells_dat_times: false,
-        }
-    }
-
     /// Whether a change is one of which the time of a counter's last change tells.
     pub(super) fn tells_time_of(&self, change: LiveChange) -> bool {
         self.tells_dat_times || change.more != change.of_dat
@@ -76,11 +47,6 @@ impl SnapshotCounting {
         ("starvation", SnapshotCounting::Starvation),
         ("stock", SnapshotCounting::Stock),
     ];
-
-    /// The rule of a name.
-    pub fn named(name: &str) -> Option<SnapshotCounting> {
-        SnapshotCounting::ALL.iter().find(|(known, _)| *known == name).map(|(_, rule)| *rule)
-    }
 }
 
 /// Live blocks that a segment gained or lost.
@@ -294,11 +260,5 @@ mod tests {
         ] {
             assert_eq!(right_mark(&entry, snapshots, adopts), right, "{entry:?} {snapshots:?} {adopts}");
         }
-    }
-
-    #[test]
-    fn each_rule_has_a_name() {
-        assert!(SnapshotCounting::ALL.iter().all(|(name, rule)| SnapshotCounting::named(name) == Some(*rule)));
-        assert_eq!(SnapshotCounting::named("none"), None);
     }
 }

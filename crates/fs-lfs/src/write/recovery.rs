@@ -15,8 +15,7 @@ use esker_vfs::{About, Call, Claims, Ino, Stamp};
 
 use super::clean::Cleaning;
 use super::core::Core;
-use super::counting::LfsConfig;
-use super::{Inner, LogHead};
+use super::{Inner, LfsConfig, LogHead};
 use crate::error::{LfsError, damaged};
 use crate::format::alloc::has_bit;
 use crate::format::superblock::{COMPAT_RO_KNOWN, state};

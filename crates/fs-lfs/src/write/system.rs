@@ -172,7 +172,13 @@ impl Inner {
         let free = self.free_blocks().saturating_sub(owed) * block;
         let inodes = self.inodes.get();
         let inodes_free = free / block;
-        Space { bytes: geometry.blocks() * block, bytes_free: free, inodes: inodes + inodes_free, inodes_free }
+        let kept_back = self.reserved_segments() * geometry.segment_blocks;
+        Space {
+            bytes: geometry.blocks().saturating_sub(kept_back) * block,
+            bytes_free: free,
+            inodes: inodes + inodes_free,
+            inodes_free,
+        }
     }
 
     /// Makes everything durable and ends.

@@ -47,15 +47,41 @@ change() {
 }
 
 # tables NAME: what the tools of the kernel tell of the file system in /mnt.
-tables() { echo "LSSU $1"; /bin/lssu -a; echo "LSCP $1"; /bin/lscp; echo "OVER $1"; }
+tables() { echo "LSSU $1"; /bin/lssu -a; echo "LSCP $1"; /bin/lscp -a; echo "OVER $1"; }
 
-# use NAME DEVICE BLOCK BYTES: all of it, and a snapshot between.
+# cleaner DEVICE: makes waste. Then Linux's cleaner works until half of the segments that were dirty are clean.
+cleaner() {
+  cat >/etc/cleaner.conf <<'END'
+protection_period 0
+min_clean_segments 100%
+max_clean_segments 100%
+clean_check_interval 1
+nsegments_per_clean 8
+mc_nsegments_per_clean 8
+cleaning_interval 0.1
+mc_cleaning_interval 0.1
+retry_interval 1
+min_reclaimable_blocks 1
+mc_min_reclaimable_blocks 1
+use_set_suinfo
+END
+  for round in 1 2 3 4 5 6; do yes $round | head -c 2000000 >/mnt/waste; sync; done
+  local before=$(/bin/lssu "$1" | wc -l) try=0
+  /bin/nilfs_cleanerd -n -c /etc/cleaner.conf "$1" /mnt &
+  while [ $try -lt 100 ] && [ $(($(/bin/lssu "$1" | wc -l) * 2)) -gt $before ]; do sleep 0.1; try=$((try + 1)); done
+  while pidof nilfs_cleanerd >/dev/null; do killall nilfs_cleanerd; sleep 0.1; done
+  echo "NOTE $before, then $(/bin/lssu "$1" | wc -l)"
+  [ $try -lt 100 ]
+}
+
+# use NAME DEVICE BLOCK BYTES CLEANER: all of it, a snapshot between, and behind it a cleaner that is given the device.
 use() {
   step "$1-mount" mount -t nilfs2 "$2" /mnt || return
   fill "$3" "$4"
   listing "$1-snapshot"
   step "$1-snapshot" /bin/mkcp -s "$2"
   change "$3"
+  step "$1-clean" $5 "$2"
   listing "$1-latest"
   step "$1-umount" umount /mnt
   step "$1-again" mount -t nilfs2 -o ro "$2" /mnt

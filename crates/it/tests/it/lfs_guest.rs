@@ -1,8 +1,9 @@
 //! A guest's kernel and Esker read and write the same images of NILFS2.
 //!
-//! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. It tells
-//! their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the same, and
-//! find nothing wrong. Then Esker writes to its own again.
+//! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. Linux's own
+//! cleaner cleans the first one. Esker's has cleaned the last one, beside a snapshot, with moved blocks apart. The
+//! guest tells their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the
+//! same, and find nothing wrong. Then Esker writes to all of them again.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,7 +12,9 @@ use std::time::Duration;
 use esker_block::store::SparseStore;
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_fs_lfs::dump::{Show, dump};
-use esker_fs_lfs::{Lfs, LfsReader, MkfsConfig, Volume, check, mkfs};
+use esker_fs_lfs::{
+    CleanerConfig, Lfs, LfsCleaner, LfsConfig, LfsReader, MkfsConfig, SnapshotCounting, Volume, check, mkfs,
+};
 use esker_fs_posix::script::{Outcome, Player, ScriptOp};
 use esker_guest::image::Image;
 use esker_guest::machine::{Guest, Power};
@@ -19,7 +22,7 @@ use esker_it::guest::{LIBRARY, MEMORY_MIB};
 use esker_rt::{Rt, Sim, SimConfig};
 use esker_testkit::files::breach::actor;
 use esker_testkit::files::listing::{GuestTold, columns, rows};
-use esker_vfs::{Call, FileSystem, Stamp};
+use esker_vfs::{Call, FileSystem, Name, New, NewKind, Stamp, Sync};
 
 const SECTOR: u32 = 512;
 const SHELL: &str = include_str!("../../src/guest/nilfs2.sh");
@@ -43,7 +46,19 @@ const BEFORE: &str = "mkdir w 0755\nopen #0 w/large rdwr,creat 0644\nwrite #0 19
 /// The last calls before a crash: bytes that are synced alone, in logs that the kernel must bring forward.
 const SYNCED: &str =
     "open #0 w/large rdwr 0\nwrite #0 200000 x8 @300000\nsync data #0\nwrite #0 50 x9 @9\nsync data #0\n";
-/// Calls that it makes behind the guest.
+/// Calls behind which a snapshot has many blocks that no longer live, and segments hold live and dead blocks.
+const CHURN: [&str; 2] = [
+    "mkdir w/churn 0755\nopen #0 w/churn/old rdwr,creat 0644\nwrite #0 1200000 x10\nsync all\nclose #0\n\
+    open #0 w/churn/file rdwr,creat 0644\nwrite #0 1500000 x11\nsync all\nwrite #0 700000 x12 @300000\nsync all\n\
+    close #0\n",
+    "unlink w/churn/old\nopen #0 w/churn/file rdwr 0\nwrite #0 400000 x13 @200000\nsync all\nwrite #0 9000 x14 @7\n\
+    sync all\nwrite #0 800000 x15 @600000\nsync all\nclose #0\n",
+];
+/// Calls that it makes behind the guest, on what the guest made.
+const AFTER_THEIRS: &str = "open #0 big rdwr 0\nwrite #0 90000 x6 @50000\ntruncate #0 70000\nclose #0\nmkdir back 0755\n\
+    rename moved back/moved replace\nopen #0 back/new rdwr,creat 0644\nwrite #0 700000 x7\nsync all\nclose #0\n\
+    unlink blocks9\nlink small back/small\n";
+/// The same, on what it made itself.
 const AFTER: &str = "open #0 w/large rdwr 0\nwrite #0 300000 x6 @100000\ntruncate #0 1500000\nclose #0\n\
     mkdir back 0755\nrename w/moved back/moved replace\nopen #0 back/new rdwr,creat 0644\nwrite #0 700000 x7\n\
     sync all\nclose #0\nunlink w/other\n";
@@ -78,8 +93,50 @@ async fn is_clean(rt: &Rt, media: &Rc<Media>, name: &str) {
     assert!(findings.is_empty(), "{name}:\n{}", findings.join("\n"));
 }
 
+/// A snapshot that Esker made: its number, and what it shows.
+type Kept = (u64, Vec<String>);
+
+/// Makes a snapshot between changes, and has the cleaner work until nothing is left to clean, with moved blocks apart.
+async fn clean(rt: &Rt, media: &Rc<Media>) -> Kept {
+    let now = Stamp(1_700_000_050_000_000_000);
+    let config =
+        LfsConfig { moved_apart: true, age_sort: true, snapshots: SnapshotCounting::All, ..LfsConfig::usual() };
+    let fs = Rc::new(Lfs::open_with(rt, device(rt, media), now, config).await.unwrap());
+    let mut player = actor(fs.clone());
+    let mut kept = (0, Vec::new());
+    for script in CHURN {
+        for op in ScriptOp::script(script).unwrap() {
+            let outcome = player.call(&op).await;
+            assert!(!matches!(outcome, Outcome::Failed(_)), "{op}: {outcome}");
+        }
+        if kept.0 == 0 {
+            let number = fs.ask(&["snapshot".to_string()]).await.unwrap();
+            kept = (number.trim().parse().unwrap(), rows(&*fs, Call::at(now)).await.unwrap());
+        }
+    }
+    drop(player);
+    let config = "min_clean_segments 100%\nmax_clean_segments 100%\nmc_cleaning_interval 0\nselection_policy greedy\n";
+    let config = CleanerConfig::parse(config);
+    let (before, control) = (stat(&*fs, "dirty_segments"), Rc::new(fs.control()));
+    // What was written in the second of the last change is too young for a cleaner.
+    let later = Call::at(Stamp(2_000_000_100_000_000_000));
+    let new = New { what: NewKind::File, mode: 0o600, uid: 0, gid: 0 };
+    let made = fs.create(later, fs.root(), Some(Name::new(b"later").unwrap()), new).await.unwrap();
+    fs.forget(made.ino, 1);
+    fs.sync(later, Sync::All).await.unwrap();
+    LfsCleaner::new(rt, control, config.unwrap()).run_once().await.unwrap();
+    let after = stat(&*fs, "dirty_segments");
+    assert!(after < before - 1.0, "of {before} segments {after} are left");
+    fs.close().await.unwrap();
+    kept
+}
+
+fn stat(fs: &dyn FileSystem, name: &str) -> f64 {
+    fs.stats().iter().find(|stat| stat.name == name).unwrap().value
+}
+
 /// Writes a file system of ours to a file. The last writer crashed. Answers the row of the file that it had synced.
-fn make(path: &Path, block_bytes: u32) -> String {
+fn make(path: &Path, block_bytes: u32) -> (String, Option<Kept>) {
     let (media, sim) = (Media::new(DEVICE_BYTES), Sim::new(SimConfig::seeded(1)));
     let (rt, made) = (sim.rt(), media.clone());
     let config = MkfsConfig {
@@ -92,8 +149,10 @@ fn make(path: &Path, block_bytes: u32) -> String {
         mkfs(&rt, device(&rt, &made), &config).await.unwrap();
         play(&rt, &made, BEFORE, End::Unmount).await;
         is_clean(&rt, &made, "before the guest").await;
+        let kept = if config.live_counters { Some(clean(&rt, &made).await) } else { None };
+        is_clean(&rt, &made, "cleaned").await;
         let rows = play(&rt, &made, SYNCED, End::Crash).await;
-        rows.into_iter().find(|row| row.starts_with(LARGE)).unwrap()
+        (rows.into_iter().find(|row| row.starts_with(LARGE)).unwrap(), kept)
     });
     let all = esker_base::ByteRange::new(0, DEVICE_BYTES).unwrap();
     std::fs::write(path, media.bytes(all)).unwrap();
@@ -111,13 +170,13 @@ fn without_time(row: &str) -> Vec<&str> {
 const TIME: usize = 7;
 
 /// What Esker reads of a device is what the guest told, and the guest saw what was synced before.
-fn compare(path: &Path, name: &str, told: &GuestTold, synced: Option<&String>) {
+fn compare(path: &Path, name: &str, told: &GuestTold, made: Option<&(String, Option<Kept>)>) {
     let mut store = SparseStore::default();
     store.write(0, &std::fs::read(path).unwrap());
     let media = Media::of(DEVICE_BYTES, store);
     let trees = ["latest", "snapshot"].map(|which| told.rows(&format!("{name}-{which}")));
     assert!(trees.iter().all(|tree| tree.len() > 60), "{name}: the guest told of both trees");
-    if let Some(synced) = synced {
+    if let Some((synced, _)) = made {
         let seen = trees[1].iter().find(|row| row.starts_with(LARGE)).unwrap();
         assert_eq!(without_time(seen), without_time(synced), "{name}: the kernel brings synced bytes forward");
     }
@@ -128,13 +187,13 @@ fn compare(path: &Path, name: &str, told: &GuestTold, synced: Option<&String>) {
     };
     let (segments, checkpoints) = (table("LSSU", "LSCP", 5), table("LSCP", "OVER", 7));
     let sim = Sim::new(SimConfig::seeded(1));
-    let (rt, name) = (sim.rt(), name.to_string());
+    let (rt, name, own) = (sim.rt(), name.to_string(), made.and_then(|(_, kept)| kept.clone()));
     sim.block_on(async move {
         is_clean(&rt, &media, &name).await;
         let volume = Rc::new(Volume::open(&rt, device(&rt, &media)).await.unwrap());
         let all = volume.checkpoints().await.unwrap();
-        let snapshot = all.iter().find(|entry| entry.is_snapshot()).map(|entry| entry.head.cno);
-        let kept = trees[1].clone();
+        let snapshot = all.iter().rfind(|entry| entry.is_snapshot()).map(|entry| entry.head.cno);
+        let kept: Vec<Kept> = snapshot.map(|cno| (cno, trees[1].clone())).into_iter().chain(own).collect();
         for (cno, tree) in [None, snapshot].into_iter().zip(trees) {
             let reader = LfsReader::of(volume.clone(), cno).await.unwrap();
             assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), tree, "{name} {cno:?}");
@@ -143,13 +202,14 @@ fn compare(path: &Path, name: &str, told: &GuestTold, synced: Option<&String>) {
         let in_use = segments.into_iter().filter(|row| !row[3].starts_with("---"));
         assert_eq!(listed, in_use.map(on_medium).collect::<Vec<_>>(), "{name}: lssu");
         assert_eq!(columns(&dump(&volume, Show::Checkpoints).await.unwrap(), 7), checkpoints, "{name}: lscp");
-        if name != "theirs" {
-            let written = play(&rt, &media, AFTER, End::Unmount).await;
-            is_clean(&rt, &media, &format!("{name} behind the guest")).await;
-            let reader = LfsReader::open(&rt, device(&rt, &media), None).await.unwrap();
-            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), written, "{name} behind the guest");
-            let reader = LfsReader::open(&rt, device(&rt, &media), snapshot).await.unwrap();
-            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), kept, "{name}: the snapshot stays");
+        let script = if name == "theirs" { AFTER_THEIRS } else { AFTER };
+        let written = play(&rt, &media, script, End::Unmount).await;
+        is_clean(&rt, &media, &format!("{name} behind the guest")).await;
+        let reader = LfsReader::open(&rt, device(&rt, &media), None).await.unwrap();
+        assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), written, "{name} behind the guest");
+        for (cno, tree) in kept {
+            let reader = LfsReader::open(&rt, device(&rt, &media), Some(cno)).await.unwrap();
+            assert_eq!(rows(&reader, Call::at(Stamp(0))).await.unwrap(), tree, "{name}: snapshot {cno} stays");
         }
     });
 }
@@ -164,13 +224,14 @@ fn boot(image: &Image, dir: &Path) {
     let paths: Vec<PathBuf> = USED.iter().map(|(disk, ..)| dir.join(disk)).collect();
     std::fs::write(&paths[0], []).unwrap();
     std::fs::OpenOptions::new().write(true).open(&paths[0]).unwrap().set_len(DEVICE_BYTES).unwrap();
-    let synced = [None, Some(make(&paths[1], USED[1].2)), Some(make(&paths[2], USED[2].2))];
+    let made = [None, Some(make(&paths[1], USED[1].2)), Some(make(&paths[2], USED[2].2))];
     let drive =
         |path: &PathBuf| ["-drive".to_string(), format!("file={},format=raw,if=virtio,cache=unsafe", path.display())];
     let devices: Vec<String> = paths.iter().flat_map(drive).collect();
-    let mut job = "step theirs-make /bin/mkfs.nilfs2 -q -f -b 1024 -B 256 /dev/vda\n".to_string();
+    let mut job = "step theirs-make /bin/mkfs.nilfs2 -q -f -b 1024 -B 256 -L 'of Linux' -O none /dev/vda\n".to_string();
     for (disk, name, block, bytes) in USED {
-        job += &format!("use {name} /dev/{disk} {block} {bytes}\n");
+        let cleaner = if name == "theirs" { "cleaner" } else { "true" };
+        job += &format!("use {name} /dev/{disk} {block} {bytes} {cleaner}\n");
     }
     let library = format!("{LIBRARY}\n{SHELL}");
     let limit = Duration::from_secs(400);
@@ -180,8 +241,8 @@ fn boot(image: &Image, dir: &Path) {
     println!("kernel {}, {:.1} s\n{}", log.kernel, log.seconds, log.table());
     assert!(log.is_good(), "{}\n{}", log.table(), log.text);
     let told = GuestTold(log.text);
-    for (((_, name, ..), path), synced) in USED.iter().zip(&paths).zip(&synced) {
-        compare(path, name, &told, synced.as_ref());
+    for (((_, name, ..), path), made) in USED.iter().zip(&paths).zip(&made) {
+        compare(path, name, &told, made.as_ref());
     }
 }
 
