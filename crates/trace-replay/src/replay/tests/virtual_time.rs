@@ -66,7 +66,7 @@ impl Target for Modelled {
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);
-        if matches!(turn.step.call, Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. }) {
+        if turn.step.call.family() == Family::Processes {
             return Answer { result, seen: None, skipped: Some(Skip::NotFiles), call_ns: None };
         }
         self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
