@@ -240,7 +240,9 @@ fn a_thread_that_waits_for_another_one_is_seen_to_wait_for_it() {
         let worker = program.instant(made as u32).thread;
         let waits = (0..program.len() as u32).filter(|at| {
             let is_wait = matches!(program.step(*at).call, Call::FutexWait { .. });
-            is_wait && schedule.waits(*at).iter().any(|wait| wait.thread == worker) && schedule.held(*at).0 > 200_000_000
+            is_wait
+                && schedule.waits(*at).iter().any(|wait| wait.thread == worker)
+                && schedule.held(*at).0 > 200_000_000
         });
         assert_eq!(waits.count(), 1, "{method:?}");
     }

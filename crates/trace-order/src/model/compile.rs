@@ -347,6 +347,7 @@ impl Compiler {
             // A wait touches only its child's thread, and never fails here.
             let _ = self.world.wait(child);
         }
+        let waits = waits && !self.wakes.is_cause(&action);
         notes.set(Notes::WAITS, waits);
         notes.set(Notes::MADE_UP, self.world.lists_made_up(thread, &call));
         let looks = self.world.looked_on(&call, looks);

@@ -4,6 +4,7 @@ use esker_base::Nanos;
 
 use super::*;
 use crate::rules::Schedule;
+use esker_trace_calls::words::FdSource;
 
 const HERE: u64 = 0x7000;
 
@@ -111,6 +112,37 @@ fn a_join_comes_after_the_end_of_the_thread_whose_number_it_waits_for() {
         story.during(2, 88, 97, Call::Exit { status: 0, group: false }, Outcome::Unknown);
         let expected = joined.map(|end| (end, 2)).into_iter().collect();
         assert_eq!(edges(&story), expected, "of {number}");
+    }
+}
+
+/// A loop of events waits from 100 to 190; then it reads from descriptor `reads`. Another thread wrote into 4.
+fn loop_of_events(reads: i32, written: u64, [enter, leave]: [u64; 2]) -> Story {
+    let mut story = Story::new(2, &[]);
+    for (fd, source) in [(3, FdSource::Poll), (4, FdSource::Event), (5, FdSource::Event)] {
+        let call = Call::MakeFd { source, from: Fd(-1), name: Default::default(), cloexec: true };
+        story.act(0, call, done(fd));
+    }
+    let write = Call::Write { fd: Fd(4), len: written, parts: 0 };
+    story.during(1, enter, leave, write, done(written as i64));
+    story.during(0, 100, 190, Call::EpollWait { set: Fd(3), timeout_ms: -1 }, done(1));
+    story.during(0, 195, 196, Call::Read { fd: Fd(reads), len: 1024, parts: 0 }, done(8));
+    story.trace.actions.sort_by_key(|action| action.enter);
+    story
+}
+
+#[test]
+fn a_loop_of_events_waits_for_the_write_that_wakes_it() {
+    let woken = loop_of_events(4, 8, [180, 182]);
+    assert_eq!(edges(&woken), set(&[(3, 4)]));
+    let program = woken.compiled();
+    assert_eq!(program.schedule(Order::Root(Rules::default())).held(4), Nanos(82));
+    let others = [
+        (loop_of_events(5, 8, [180, 182]), "it reads from another one"),
+        (loop_of_events(4, 100, [180, 182]), "data is no wake"),
+        (loop_of_events(4, 8, [80, 82]), "it was written before"),
+    ];
+    for (story, why) in others {
+        assert_eq!(edges(&story), set(&[]), "{why}");
     }
 }
 
