@@ -66,12 +66,8 @@ impl Target for Modelled {
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);
-        let is_skipped = match turn.step.call {
-            Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. } => true,
-            Call::FutexWait { .. } | Call::FutexWake { .. } => true,
-            _ => false,
-        };
-        if is_skipped {
+        let of_processes = matches!(turn.step.call, Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. });
+        if of_processes || matches!(turn.step.call, Call::FutexWait { .. } | Call::FutexWake { .. }) {
             return Answer { result, seen: None, skipped: Some(Skip::NotFiles), call_ns: None };
         }
         self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
