@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and
 //! how it changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`,
-//! `process`, `jail`, `queues`, `rings`, `memory`, `locks`; `looks` (which of them change nothing), `made_up` (files
+//! `process`, `jail`, `queues`, `rings`, `memory`, `locks`, `wakes`; `looks` (which of them change nothing), `made_up` (files
 //! without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
@@ -33,6 +33,7 @@ mod rewrite;
 mod rings;
 mod transfer;
 pub mod tree;
+mod wakes;
 mod walk;
 pub mod world;
 

@@ -84,6 +84,8 @@ bitflags! {
         const FILE_RW = 1 << 17;
         /// Sequential on descriptors, but for calls that only look at what is behind them.
         const FD_RW = 1 << 18;
+        /// Stage on wakes: a wait that another thread ended comes after what ended it.
+        const WAKE_STAGE = 1 << 19;
     }
 }
 
@@ -97,6 +99,7 @@ pub const NAMED: &[(&str, Rules, bool)] = &[
     ("fd_seq", Rules::FD_SEQ, true),
     ("aio_stage", Rules::AIO_STAGE, true),
     ("path_negative", Rules::PATH_NEGATIVE, true),
+    ("wake_stage", Rules::WAKE_STAGE, true),
     ("file_rw", Rules::FILE_RW, false),
     ("fd_rw", Rules::FD_RW, false),
     ("file_stage", Rules::FILE_STAGE, false),

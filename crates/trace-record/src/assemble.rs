@@ -12,6 +12,7 @@ use esker_trace_calls::{
     Action, Call, Errno, Fd, Inherited, Outcome, PathBytes, Process, ProcessId, Thread, ThreadId, WarningKind, Word,
 };
 
+use crate::calls::processes::wakes;
 use crate::calls::{self, Extent, ITEMS_MAX, Raw, Spec};
 use crate::event::{Event, Items, What};
 use crate::faults::{Fault, Faults};
@@ -406,6 +407,9 @@ impl Assembler {
         let (thread, pid) = (traced.id, traced.process);
         traced.last = leave;
         call = self.without_requests(tid, call, outcome);
+        if i64::from(pending.spec.number) == libc::SYS_futex && !wakes(&call, outcome) {
+            return;
+        }
         if let Some(owner) = self.processes.get_mut(&pid) {
             if !is_of_files(&mut owner.maps, &call, outcome) {
                 return;

@@ -6,7 +6,7 @@ pub mod bits;
 mod data;
 mod descriptors;
 mod paths;
-mod processes;
+pub(crate) mod processes;
 pub(crate) mod requests;
 
 use esker_trace_calls::words::FileKind;

@@ -19,6 +19,7 @@ use esker_trace_calls::wire::Field;
 use esker_trace_calls::{Call, Fd, Outcome, PathBytes, ThreadId, Trace, WarningKind};
 use esker_trace_order::compiled::{LeftOut, SlotEffect};
 use esker_trace_order::model::compile;
+use esker_trace_order::rules::{Order, Rules};
 use esker_trace_record::{Gate, Method, RecordError, Settings, Target, calls, record};
 
 /// Works in a folder: names of all kinds, descriptors, pipes, processes.
@@ -139,6 +140,9 @@ fn plain_call(call: &Call, outcome: Outcome, racing: bool) -> Option<String> {
         Call::Exit { group: false, .. } if racing => return None,
         // Whether it is interrupted is chance.
         Call::Wait { .. } => return None,
+        // Whether threads meet at a lock is chance.
+        Call::FutexWait { .. } | Call::FutexWake { .. } => return None,
+        Call::Other { name } if name.as_bytes() == b"futex" => return None,
         Call::Map { address, .. } => (*address, names_result) = (0, true),
         Call::Clone { child, .. } => (*child, names_result) = (None, true),
         Call::Stat { seen: Some(seen), .. } => (seen.inode, seen.device, seen.size, seen.links) = (0, 0, 0, 0),
@@ -200,6 +204,48 @@ fn threads_are_seen_as_strace_sees_them() {
         return skip(Ability::Program, "/usr/bin/python3 is missing: apt-get install python3");
     }
     check_same(&["/usr/bin/python3", "-ISB", "-c", THREADS], 0, true);
+}
+
+/// A thread waits by a lock for another one, which sleeps and works.
+const WAITING: &str = "
+import os, threading, time
+made = threading.Lock()
+made.acquire()
+def work():
+    time.sleep(0.3)
+    os.mkdir('d')
+    made.release()
+threading.Thread(target=work).start()
+made.acquire()
+os.rmdir('d')
+";
+
+#[test]
+fn a_thread_that_waits_for_another_one_is_seen_to_wait_for_it() {
+    if !Path::new("/usr/bin/python3").is_file() {
+        return skip(Ability::Program, "/usr/bin/python3 is missing: apt-get install python3");
+    }
+    for method in [Method::Kernel, Method::Ptrace] {
+        let Some((trace, _)) = recorded(method, &["/usr/bin/python3", "-ISB", "-c", WAITING]) else { continue };
+        let told = trace.actions.iter().filter(|action| match action.call {
+            Call::FutexWait { .. } => action.outcome != Outcome::Done(0),
+            Call::FutexWake { .. } => action.outcome.value().is_none_or(|woken| woken == 0),
+            Call::Other { ref name } => name.as_bytes() == b"futex",
+            _ => false,
+        });
+        assert_eq!(told.count(), 0, "{method:?}: what woke nothing is not told");
+        let program = compile(trace, &mut |_| {}).expect("it is sound");
+        let schedule = program.schedule(Order::Root(Rules::default()));
+        let made = program.steps().iter().position(|step| matches!(step.call, Call::Mkdir { .. })).expect("it is made");
+        let worker = program.instant(made as u32).thread;
+        let waits = (0..program.len() as u32).filter(|at| {
+            let is_wait = matches!(program.step(*at).call, Call::FutexWait { .. });
+            is_wait
+                && schedule.waits(*at).iter().any(|wait| wait.thread == worker)
+                && schedule.held(*at).0 > 200_000_000
+        });
+        assert_eq!(waits.count(), 1, "{method:?}");
+    }
 }
 
 #[test]

@@ -305,6 +305,11 @@ calls! {
     Wait = 134 "wait" [Processes, Other, Never, Changes] { pid: i32 }
     /// A known call without a bearing on files, or an unknown one.
     Other = 135 "other" [Processes, Other, Never, Changes] { name: Word }
+    /// Waits for a wake at an address as long as `value` is there; the result is 0 if it was woken. Without `shared`
+    /// only threads of the process wake it. The end of a thread is a wake where its number was.
+    FutexWait = 136 "futex_wait" [Processes, Other, Never, Looks] { address: u64, shared: bool, value: u32 }
+    /// Wakes threads that wait at an address; the result is how many.
+    FutexWake = 137 "futex_wake" [Processes, Other, Never, Looks] { address: u64, shared: bool }
 
     /// Pseudo: attributes of a file (`getattrlist`, `fgetattrlist`, `getattrlistat`).
     GetAttrList = 150 "getattrlist" [Mac, Stat, Never, Changes] { file: Object, len: u64 }

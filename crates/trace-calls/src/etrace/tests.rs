@@ -66,7 +66,7 @@ fn what_was_written_is_read() {
 fn header_and_block_head_keep_their_layout() {
     let bytes = written(&Trace::new(Platform::Mac, "ibench"));
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a03002000010000000200000000000000000000".to_owned() + "00");
+    assert_eq!(hex(&bytes[..28]), "894554520d0a1a0a04002000010000000200000000000000000000".to_owned() + "00");
     // One name of six bytes, and one item, the number of that name.
     assert_eq!(hex(&bytes[HEADER..HEADER + 24]), "894554420d0a1a0a0100000001000000090000000900".to_owned() + "0000");
     assert_eq!(hex(&bytes[HEADER + BLOCK_HEAD..HEADER + BLOCK_HEAD + 9]), "010669".to_owned() + "62656e636800");
@@ -100,6 +100,25 @@ fn with_faults() -> Trace {
 fn the_recording_of_version_3_stays_readable() {
     let golden = include_bytes!("../../fixtures/golden-v3.etrace");
     assert_eq!(reread(golden), with_final_tree());
+}
+
+#[test]
+fn the_recording_of_version_4_stays_readable() {
+    let golden = include_bytes!("../../fixtures/golden-v4.etrace");
+    assert_eq!(reread(golden), with_wakes());
+}
+
+/// The same, and what came with version 4.
+fn with_wakes() -> Trace {
+    let mut trace = with_final_tree();
+    let address = 0x7f00_0000_2004;
+    let wait = Call::FutexWait { address, shared: true, value: 11 };
+    let calls = [(1, 12, 95, wait, 0), (0, 91, 93, Call::FutexWake { address, shared: true }, 1)];
+    for (at, (thread, enter, leave, call, result)) in [3, 6].into_iter().zip(calls) {
+        let (thread, enter, leave) = (ThreadId(thread), Time(enter), Time(leave));
+        trace.actions.insert(at, Action { thread, enter, leave, call, outcome: Outcome::Done(result) });
+    }
+    trace
 }
 
 /// The same, and what came with version 3.
@@ -210,11 +229,11 @@ fn lost_threads_are_refused() {
 #[test]
 fn a_newer_version_is_refused() {
     let mut bytes = written(&sample());
-    bytes[8] = 4;
+    bytes[8] = 5;
     let sum = crc32fast::hash(&bytes[..28]).to_le_bytes();
     bytes[28..32].copy_from_slice(&sum);
-    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 4");
-    assert!(matches!(error, EtraceError::Newer { version: 4, .. }), "{error}");
+    let error = read(&*bytes, Limits::GENEROUS).expect_err("version 5");
+    assert!(matches!(error, EtraceError::Newer { version: 5, .. }), "{error}");
 }
 
 #[test]

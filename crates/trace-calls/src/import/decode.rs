@@ -73,7 +73,6 @@ pub const WITHOUT_FILES: &[&str] = &[
     "clock_getres",
     "clock_gettime",
     "clock_nanosleep",
-    "futex",
     "get_mempolicy",
     "get_robust_list",
     "getcpu",

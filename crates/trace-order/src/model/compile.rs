@@ -3,8 +3,8 @@
 //! Actions are played in the order of their entries. One whose result the model refuses, while others that overlap it
 //! are still to come, is put off behind them: the trace has the time at which calls began, not when they took effect.
 //! So is one that makes or removes a name as long as others need it as it is (see `ahead`), and one that waits for the
-//! end of a process until that has ended. One that gets a lock takes effect when it returns. When none is left, the
-//! model is repaired.
+//! end of a process until that has ended. One that gets a lock, or is woken, takes effect when it returns. When none is
+//! left, the model is repaired.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,6 +31,7 @@ use super::resource::{ResourceKind, Role};
 use super::rewrite::{has_copies, instant, name_made};
 use super::rings::Submitters;
 use super::tree::{Inode, InodeId};
+use super::wakes::Wakes;
 use super::world::{Answer, Description, ROOT_INODE, World};
 
 /// Actions between two reports of progress.
@@ -107,6 +108,7 @@ pub(super) struct Compiler {
     taken: usize,
     killed: Killed,
     submitters: Submitters,
+    wakes: Wakes,
     /// The first thread of each process, by its number on the system.
     by_pid: BTreeMap<i64, ThreadId>,
 }
@@ -140,10 +142,12 @@ impl Compiler {
             taken: 0,
             killed: Killed::of(trace),
             submitters: Submitters::default(),
+            wakes: Wakes::default(),
             by_pid: BTreeMap::new(),
         };
         compiler.add_threads(trace)?;
         compiler.submitters = Submitters::of(&trace.threads, &mut compiler.world.ledger);
+        compiler.wakes = Wakes::of(trace, &mut compiler.world.ledger);
         let mut groups = BTreeMap::new();
         for inherited in &trace.inherited {
             compiler.inherit(inherited, &mut groups);
@@ -245,8 +249,9 @@ impl Compiler {
         }
         self.taken += 1;
         let patient = self.put_off.len() < PUT_OFF_MAX && action.leave > action.enter;
-        if patient && (gets_lock(&action) || self.waits_for_a_child(&action)) {
-            let until = if gets_lock(&action) { usize::MAX } else { self.taken };
+        let at_return = gets_lock(&action) || self.wakes.is_woken(&action);
+        if patient && (at_return || self.waits_for_a_child(&action)) {
+            let until = if at_return { usize::MAX } else { self.taken };
             self.put_off.push_back(PutOff { action, until });
             return;
         }
@@ -342,10 +347,12 @@ impl Compiler {
             // A wait touches only its child's thread, and never fails here.
             let _ = self.world.wait(child);
         }
+        let waits = waits && !self.wakes.is_cause(&action);
         notes.set(Notes::WAITS, waits);
         notes.set(Notes::MADE_UP, self.world.lists_made_up(thread, &call));
         let looks = self.world.looked_on(&call, looks);
         self.submitters.touch(&action, &mut self.world.ledger);
+        self.wakes.touch(&action, &mut self.world.ledger);
         name_made(&mut mapped, self.world.effects());
         self.world.fit_made_up(thread, &action, &mut mapped);
         let is_last = self.killed.is_last(self.players[thread.0 as usize].process);

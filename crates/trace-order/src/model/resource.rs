@@ -27,11 +27,13 @@ pub enum ResourceKind {
     Thread,
     /// A part of a file in a process' memory, from its mapping to the end of the last of it.
     Map,
+    /// What woke a thread that waited for it: a call of another thread, or its end.
+    Wake,
 }
 
 impl ResourceKind {
     /// Every kind.
-    pub const ALL: [ResourceKind; 9] = [
+    pub const ALL: [ResourceKind; 10] = [
         ResourceKind::File,
         ResourceKind::Directory,
         ResourceKind::Path,
@@ -41,6 +43,7 @@ impl ResourceKind {
         ResourceKind::Sync,
         ResourceKind::Thread,
         ResourceKind::Map,
+        ResourceKind::Wake,
     ];
 
     /// Its number in files.
@@ -66,6 +69,7 @@ impl fmt::Display for ResourceKind {
             ResourceKind::Sync => "sync",
             ResourceKind::Thread => "thread",
             ResourceKind::Map => "map",
+            ResourceKind::Wake => "wake",
         })
     }
 }

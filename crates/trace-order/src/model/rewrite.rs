@@ -86,7 +86,11 @@ impl World {
             // Else its requests are actions of their own.
             Call::UringEnter { submit, wait, .. } => *submit > 0 && *wait > 0,
             Call::Open { at, .. } => self.is_fifo(thread, at),
-            Call::AsyncSuspend { .. } | Call::Wait { .. } | Call::Other { .. } | Call::Ioctl { .. } => true,
+            Call::AsyncSuspend { .. }
+            | Call::Wait { .. }
+            | Call::FutexWait { .. }
+            | Call::Other { .. }
+            | Call::Ioctl { .. } => true,
             _ => false,
         }
     }
@@ -157,7 +161,7 @@ pub(super) fn name_made(call: &mut Call, effects: &[SlotEffect]) {
 
 /// When an action was done, for the rules.
 pub(super) fn instant(action: &esker_trace_calls::action::Action, waits: bool, looks: Looks) -> Instant {
-    let begins = matches!(action.call, Call::Clone { child: Some(_), .. });
+    let begins = matches!(action.call, Call::Clone { child: Some(_), .. } | Call::FutexWake { .. });
     Instant { thread: action.thread.0, waits, looks, begins, enter: action.enter.0, leave: action.leave.0 }
 }
 

@@ -25,6 +25,7 @@ mod looks;
 mod memory;
 mod pipes;
 mod rings;
+mod wakes;
 
 const RW: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 const MAKE: OpenFlags = RW.union(OpenFlags::O_CREAT);

@@ -78,6 +78,7 @@ impl KindRules {
             ResourceKind::Sync => (Rules::THREAD_SEQ, Rules::SYNC_SEQ, none),
             ResourceKind::Thread => (Rules::THREAD_STAGE, none, none),
             ResourceKind::Map => (Rules::FD_STAGE, none, none),
+            ResourceKind::Wake => (Rules::WAKE_STAGE, none, none),
         };
         let end = match kind {
             ResourceKind::Directory => Rules::PATH_STAGE,

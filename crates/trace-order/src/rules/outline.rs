@@ -25,7 +25,7 @@ pub struct Instant {
     pub waits: bool,
     /// What it only looks at.
     pub looks: Looks,
-    /// Whether it makes a thread, which does not wait for its return.
+    /// Whether it makes or wakes a thread, which does not wait for its return.
     pub begins: bool,
     /// When it was entered, in ns.
     pub enter: u64,

@@ -193,7 +193,7 @@ impl Schedule {
     }
 
     /// How long the action was held back, in the trace, after it was issued: a wait for the end of a process, until
-    /// that ended.
+    /// that ended, or for another thread, until that woke it.
     pub fn held(&self, action: u32) -> Nanos {
         Nanos(self.leads[action as usize].checked_neg().and_then(|held| u64::try_from(held).ok()).unwrap_or(0))
     }
@@ -216,13 +216,14 @@ impl Schedule {
 }
 
 /// What the results of overlapping calls need also in the order of the trace: a call that found no file was done before
-/// another call made it, though that one may have been entered first.
+/// another call made it, though that one may have been entered first. So was a wait before the call that woke it.
 const NEEDED: Rules = Rules::PATH_STAGE
     .union(Rules::PATH_NAME)
     .union(Rules::PATH_NEGATIVE)
     .union(Rules::FD_STAGE)
     .union(Rules::AIO_STAGE)
-    .union(Rules::AIO_NAME);
+    .union(Rules::AIO_NAME)
+    .union(Rules::WAKE_STAGE);
 
 /// Tells for each action which edges lead to it, in an order that all edges follow.
 pub fn for_each(outline: &Outline, order: Order, mut tell: impl FnMut(u32, &[Candidate])) {

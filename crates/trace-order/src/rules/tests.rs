@@ -265,6 +265,7 @@ fn every_rule_gives_what_its_definition_says() {
         check(Rules::FILE_STAGE, oracle.stage(File));
         check(Rules::PATH_NEGATIVE, oracle.stage(Absence));
         check(Rules::THREAD_STAGE, oracle.stage(Thread));
+        check(Rules::WAKE_STAGE, oracle.stage(Wake));
         check(Rules::FILE_SEQ, oracle.sequential(File));
         check(Rules::FD_SEQ, oracle.sequential(Descriptor));
         check(Rules::FILE_RW, oracle.shared(File, Looks::FILES));
@@ -395,14 +396,17 @@ fn a_replay_that_breaks_the_rules_is_told_which() {
 
 #[test]
 fn the_usual_rules_are_those_of_the_source() {
-    assert_eq!(Rules::default().to_string(), "thread_seq file_seq path_stage+ fd_stage fd_seq aio_stage path_negative");
+    assert_eq!(
+        Rules::default().to_string(),
+        "thread_seq file_seq path_stage+ fd_stage fd_seq aio_stage path_negative wake_stage"
+    );
     assert!(!Rules::default().contains(Rules::PROGRAM_SEQ));
 }
 
 #[test]
 fn of_two_rules_for_the_same_the_one_chosen_last_holds() {
     let rw = Rules::default().with("file_rw").and_then(|rules| rules.with("fd_rw")).expect("they are rules");
-    assert_eq!(rw.to_string(), "thread_seq path_stage+ fd_stage aio_stage path_negative file_rw fd_rw");
+    assert_eq!(rw.to_string(), "thread_seq path_stage+ fd_stage aio_stage path_negative wake_stage file_rw fd_rw");
     assert_eq!(rw.with("file_seq").and_then(|rules| rules.with("fd_seq")), Ok(Rules::default()));
 }
 

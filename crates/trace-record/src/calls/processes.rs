@@ -1,7 +1,7 @@
 //! Calls that make and end processes, map memory, or go through queues of requests.
 
 use esker_trace_calls::words::*;
-use esker_trace_calls::{AsyncOp, AsyncQueue, Call, Word};
+use esker_trace_calls::{AsyncOp, AsyncQueue, Call, Outcome, Word};
 
 use super::*;
 
@@ -10,6 +10,9 @@ const IO_EVENT: u16 = 32;
 
 /// The library has no name for it.
 const IO_PGETEVENTS: i64 = 333;
+
+/// The bits of a futex call's second argument that say what is asked, without flags.
+pub(crate) const FUTEX_OPERATION: i32 = 0x7f;
 
 /// See [`super::all`].
 pub(super) const CALLS: &[Spec] = &[
@@ -29,6 +32,7 @@ pub(super) const CALLS: &[Spec] = &[
     row!(SYS_unshare, [], |c| Ok(Call::Unshare { flags: bits::clone_flags(c.arg(0)) })),
     row!(SYS_wait4, [], |c| Ok(Call::Wait { pid: c.int(0) })),
     row!(SYS_waitid, [], |c| Ok(Call::Wait { pid: c.int(1) })),
+    row!(SYS_futex, [], futex),
     row!(SYS_restart_syscall, [], |c| Ok(Call::Other { name: Word::from(c.spec.name()) })),
     row!(SYS_umask, [], |c| Ok(Call::Umask { mask: c.mode(0) })),
     Spec { unless_negative: Some(4), ..row!(SYS_mmap, [], map) },
@@ -64,6 +68,26 @@ pub(super) const CALLS: &[Spec] = &[
 /// The child is known to the code that follows the processes.
 fn cloned(flags: u64) -> Decoded {
     Ok(Call::Clone { flags: bits::clone_flags(flags), child: None })
+}
+
+/// Operations other than waits and wakes of the plain kinds are not told: see [`wakes`].
+fn futex(c: &Raw<'_>) -> Decoded {
+    let (address, shared) = (c.arg(0), c.int(1) & libc::FUTEX_PRIVATE_FLAG == 0);
+    Ok(match c.int(1) & FUTEX_OPERATION {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Call::FutexWait { address, shared, value: c.arg(2) as u32 },
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Call::FutexWake { address, shared },
+        _ => Call::Other { name: Word::from(c.spec.name()) },
+    })
+}
+
+/// Whether a call at a futex is worth telling: it was woken, or it woke others. All others take their time as
+/// computation does.
+pub(crate) fn wakes(call: &Call, outcome: Outcome) -> bool {
+    match call {
+        Call::FutexWait { .. } => outcome == Outcome::Done(0),
+        Call::FutexWake { .. } => outcome.value().is_some_and(|woken| woken > 0),
+        _ => false,
+    }
 }
 
 fn map(c: &Raw<'_>) -> Decoded {

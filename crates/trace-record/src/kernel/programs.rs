@@ -12,6 +12,7 @@ use super::{
     CALLS, EXIT_MAX, FAULT_ADDRESS, FAULT_BEGUN, FAULT_IN_CALL, ITEM_EXIT, ITEM_MAX, LOST, RING, SCRATCH, SPEC_EXIT,
     SPEC_RECORDED, SPEC_UNLESS, TRACED,
 };
+use crate::calls::processes::FUTEX_OPERATION;
 use crate::calls::{ARRAY_MAX, ITEMS_MAX, TEXT_MAX};
 use crate::wire::{self, Kind};
 
@@ -29,6 +30,9 @@ pub(super) const RECORD: i16 = 32;
 /// beginning was put out; so it was, and its texts are still to be read.
 const SPLIT: i32 = 16;
 const SPLIT_LATE: i32 = 17;
+
+/// Below it lie results that only the kernel sees: the call begins again.
+const FAILURES: i32 = -511;
 
 /// `BPF_RB_NO_WAKEUP`: the reader looks by itself; waking it would cost more than the record.
 const NO_WAKEUP: i32 = 1;
@@ -223,6 +227,7 @@ fn sys_exit() -> Program {
     code.jump_if(If::Equal, Reg::R6, 0, out);
     code.load(Size::Double, Reg::R9, Reg::R9, 8);
     code.store(Size::Double, Reg::R7, RECORD + wire::RESULT, Reg::R9);
+    unless_idle(&mut code, out);
     code.call(Helper::KtimeGetNs);
     code.store(Size::Double, Reg::R7, RECORD + wire::LEAVE, Reg::R0);
     code.mov(Reg::R1, 0);
@@ -247,6 +252,28 @@ fn sys_exit() -> Program {
     end_whole(&mut code, out);
     ends(&mut code, out);
     code.finish("sys_exit", "raw_tp/sys_exit")
+}
+
+/// Away if the call is one at a futex that was not woken and woke nothing, which is most of what programs ask of locks
+/// when several threads want them. One that begins again stays.
+fn unless_idle(code: &mut Code, out: Label) {
+    let [told, wait, idle] = [(); 3].map(|()| code.label());
+    code.load(Size::Word, Reg::R1, Reg::R7, RECORD + wire::NUMBER);
+    code.jump_if(If::Differ, Reg::R1, libc::SYS_futex as i32, told);
+    code.load(Size::Double, Reg::R1, Reg::R7, RECORD + wire::SAVED + i16::from(wire::ARGUMENTS[1]));
+    code.alu(Op::And, Reg::R1, FUTEX_OPERATION);
+    code.jump_if(If::Equal, Reg::R1, libc::FUTEX_WAIT, wait);
+    code.jump_if(If::Equal, Reg::R1, libc::FUTEX_WAIT_BITSET, wait);
+    code.mov(Reg::R2, 0);
+    code.jump_if(If::Less, Reg::R2, Reg::R9, told);
+    code.jump(idle);
+    code.bind(wait);
+    code.jump_if(If::Equal, Reg::R9, 0, told);
+    code.jump_if(If::Less, Reg::R9, FAILURES, told);
+    code.bind(idle);
+    code.store(Size::Word, Reg::R7, RECORD + wire::KIND, 0);
+    code.jump(out);
+    code.bind(told);
 }
 
 /// Puts out the thread's value as it is.

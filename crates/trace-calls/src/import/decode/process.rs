@@ -3,6 +3,7 @@
 use super::args::{Args, field, words_of};
 use super::{Bad, Known, call};
 use crate::call::Call;
+use crate::name::Word;
 use crate::words::CloneFlags;
 
 pub(super) const CALLS: &[Known] = &[
@@ -24,7 +25,22 @@ pub(super) const CALLS: &[Known] = &[
     call("wait4", |a| Ok(Call::Wait { pid: a.int(0)? as i32 })),
     call("waitid", |a| Ok(Call::Wait { pid: a.int(1).unwrap_or(-1) as i32 })),
     call("waitpid", |a| Ok(Call::Wait { pid: a.int(0)? as i32 })),
+    call("futex", futex),
 ];
+
+/// Waits and wakes of the plain kinds; what else can be asked of a futex has no bearing on what threads wait for.
+fn futex(a: &mut Args<'_>) -> Result<Call, Bad> {
+    let words = a.words(1);
+    let operation = words.iter().find_map(|word| word.strip_prefix("FUTEX_")).unwrap_or_default();
+    let (operation, shared) = operation.strip_suffix("_PRIVATE").map_or((operation, true), |plain| (plain, false));
+    match operation {
+        "WAIT" | "WAIT_BITSET" => {
+            Ok(Call::FutexWait { address: a.u64(0)?, shared, value: a.int(2).map_or(0, |value| value as u32) })
+        }
+        "WAKE" | "WAKE_BITSET" => Ok(Call::FutexWake { address: a.u64(0)?, shared }),
+        _ => Ok(Call::Other { name: Word::from("futex") }),
+    }
+}
 
 /// The child is filled in when all threads are known.
 fn clone(words: &[&str]) -> Call {

@@ -199,7 +199,14 @@ fn calls_about_memory_processes_and_queues() {
             r#"recvmsg(3, {msg_name=NULL, msg_control=[{cmsg_len=20, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[7, 8]}], msg_flags=0}, 0) = 1"#,
             "recvmsg(fd=3, len=1, seen_fds=[7, 8]) = 1",
         ),
-        ("futex(0x7f, FUTEX_WAIT_PRIVATE, 2, NULL) = 0", "other(name=futex) = 0"),
+        ("futex(0x7f, FUTEX_WAIT_PRIVATE, 2, NULL) = 0", "futex_wait(address=127, shared=no, value=2) = 0"),
+        (
+            "futex(0x7f, FUTEX_WAIT_BITSET|FUTEX_CLOCK_REALTIME, 71, NULL, FUTEX_BITSET_MATCH_ANY) = 0",
+            "futex_wait(address=127, shared=yes, value=71) = 0",
+        ),
+        ("futex(0x7f, FUTEX_WAKE_PRIVATE, 2147483647) = 3", "futex_wake(address=127, shared=no) = 3"),
+        ("futex(0x7f, FUTEX_WAKE, 1) = 1", "futex_wake(address=127, shared=yes) = 1"),
+        ("futex(0x7f, FUTEX_UNLOCK_PI_PRIVATE) = 0", "other(name=futex) = 0"),
         ("exit_group(3) = ?", "exit(status=3, group=yes) = ?"),
     ];
     cases.into_iter().for_each(|(line, expected)| check(line, expected));

@@ -66,7 +66,8 @@ impl Target for Modelled {
 
     async fn perform(&mut self, turn: &Turn<'_>) -> Answer {
         let result = turn.step.outcome.value().ok_or(Errno::ENOENT);
-        if matches!(turn.step.call, Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. }) {
+        let of_processes = matches!(turn.step.call, Call::Clone { .. } | Call::Wait { .. } | Call::Exit { .. });
+        if of_processes || matches!(turn.step.call, Call::FutexWait { .. } | Call::FutexWake { .. }) {
             return Answer { result, seen: None, skipped: Some(Skip::NotFiles), call_ns: None };
         }
         self.rt.sleep(Nanos(self.call.0 + self.cost.0)).await;
@@ -172,4 +173,33 @@ fn a_process_begins_while_it_is_made_and_is_waited_for_once() {
     near(elapsed(1000), 21_001_000);
     // The child's 19 calls take 200 us longer each, and the parent's last one.
     near(elapsed(201_000), 21_001_000 + 20 * 200_000);
+}
+
+/// A thread waits for another one, whose writes were slow in the trace: what they take here counts, and once.
+#[test]
+fn a_wait_for_a_thread_takes_as_long_as_that_thread_does_here() {
+    const MS: u64 = 1_000_000;
+    let mut draft = Draft::of(2);
+    draft.file("/f", 10);
+    let stat = || Call::Stat { file: Object::Path { at: At::cwd("/f"), follow: true }, seen: None };
+    let wait = Call::FutexWait { address: 0x7000, shared: false, value: 2 };
+    draft.call_from(0, 0, 1000, stat(), Outcome::Done(0));
+    draft.call_from(0, 1000, 400 * MS + 50_000, wait, Outcome::Done(0));
+    // 39 calls of 10 ms with 100 us of computation before each.
+    for call in 0..39 {
+        let enter = call * (10 * MS + 100_000) + 100_000;
+        draft.call_from(1, enter, enter + 10 * MS, stat(), Outcome::Done(0));
+    }
+    let wake = Call::FutexWake { address: 0x7000, shared: false };
+    draft.call_from(1, 400 * MS, 400 * MS + 100_000, wake, Outcome::Done(1));
+    draft.call_from(0, 401 * MS, 401 * MS + 1000, stat(), Outcome::Done(0));
+    let program = draft.program();
+    for order in [ROOT(), Order::Temporal] {
+        let elapsed = elapsed_by(&program, order, Speed::Scaled(1.0), [1000, 0, 0]);
+        let alone = 400 * MS - 39 * 10 * MS + 39 * 1000;
+        let expected = alone + 50_000 + 950_000 + 1000;
+        assert!(elapsed.abs_diff(expected) <= 100 * LOOK.0, "{}: {elapsed}, not {expected}", order.name());
+    }
+    let free = elapsed_by(&program, Order::Unconstrained, Speed::Scaled(1.0), [1000, 0, 0]);
+    assert!(free > 400 * MS, "without the rule the wait takes the time that it took in the trace: {free}");
 }
