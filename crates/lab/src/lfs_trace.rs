@@ -1,9 +1,9 @@
 //! Trace text with the statistics of lair62, played on `lfs` in virtual time while a cleaner works beside it: what
 //! `lfs-replay`, `lfs-replay-full` and `lfs-parallel-snapshots` share.
 //!
-//! The volume is as large as the source's, measured in what lives at the end of the trace. The clock of calls is that
-//! of the trace, so ages are. Seconds are those of the device model; virtual time knows no CPU. Where clean segments run
-//! out, the replay waits for the cleaner, so each cleaned segment is one that the policy chose.
+//! The volume is as large as the source's, measured in what lives at the end of the trace. Calls are made at the times
+//! of the trace, so segments age by these. Seconds are those of the device model; virtual time knows no CPU. Where clean
+//! segments run out, the replay waits for the cleaner, so each cleaned segment is one that the policy chose.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
