@@ -49,6 +49,11 @@ impl Names {
         Names { dir, parent: Ino(0), by_name: BTreeMap::new(), order: BTreeMap::new(), rooms: Vec::new() }
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
     /// The same when all blocks have come.
     ///
     /// # Errors

@@ -50,8 +50,8 @@ use esker_rt::sync::Notify;
 use esker_vfs::{About, Claims, Stamp};
 
 use self::core::Core;
+use self::dirs::DirNames;
 use crate::error::LfsError;
-use crate::names::Names;
 use clean::{Cleaning, Pass};
 pub use control::CleanerSession;
 use counting::SnapshotCounting;
@@ -136,7 +136,7 @@ struct Inner {
     cache: PageCache,
     claims: Claims,
     table: RefCell<BTreeMap<u64, Rc<Inode>>>,
-    dirs: RefCell<BTreeMap<u64, Rc<RefCell<Names>>>>,
+    dirs: RefCell<DirNames>,
     /// Inodes without names and pins that the medium still has.
     deleted: RefCell<BTreeMap<u64, Rc<Inode>>>,
     /// Their numbers while a checkpoint deletes them.
@@ -425,7 +425,6 @@ impl Inner {
         let mut table = self.table.borrow_mut();
         if table.get(&number).is_some_and(is_unused) {
             table.remove(&number);
-            self.dirs.borrow_mut().remove(&number);
         }
     }
 

@@ -16,8 +16,44 @@ use crate::format::DirRecords;
 use crate::format::dir::{add_record, empty_block, parent_record, remove_record, set_record};
 use crate::names::{Names, blocks_of};
 
-/// Directories whose names stay in memory.
-const DIRS_MAX: usize = 256;
+/// Directories whose names stay in memory, and names of all of them.
+const DIRS_MAX: usize = 1024;
+const NAMES_MAX: usize = 1 << 18;
+
+/// Names of directories in memory: as their blocks have them, also if no caller knows the inode any more.
+#[derive(Default)]
+pub(super) struct DirNames {
+    /// With the time of the last use.
+    dirs: BTreeMap<u64, (u64, Rc<RefCell<Names>>)>,
+    clock: u64,
+}
+
+impl DirNames {
+    fn get(&mut self, number: u64) -> Option<Rc<RefCell<Names>>> {
+        self.clock += 1;
+        let (used, dir) = self.dirs.get_mut(&number)?;
+        *used = self.clock;
+        Some(dir.clone())
+    }
+
+    /// In place of the one that was not used for the longest time, if there are too many.
+    fn insert(&mut self, number: u64, dir: Rc<RefCell<Names>>) {
+        self.clock += 1;
+        self.dirs.insert(number, (self.clock, dir));
+        let names = |dirs: &BTreeMap<u64, (u64, Rc<RefCell<Names>>)>| -> usize {
+            dirs.values().map(|(_, dir)| dir.borrow().len()).sum()
+        };
+        while self.dirs.len() > 1 && (self.dirs.len() > DIRS_MAX || names(&self.dirs) > NAMES_MAX) {
+            let oldest = self.dirs.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number);
+            self.dirs.remove(&oldest.expect("there are some"));
+        }
+    }
+
+    /// Forgets those of a directory that is gone, or whose blocks are not as they were.
+    pub(super) fn remove(&mut self, number: u64) {
+        self.dirs.remove(&number);
+    }
+}
 
 impl Inner {
     /// The names of a directory, which the caller has claimed.
@@ -25,8 +61,8 @@ impl Inner {
         if inode.kind() != FileType::Directory {
             return Err(Errno::ENOTDIR);
         }
-        if let Some(dir) = self.dirs.borrow().get(&inode.number) {
-            return Ok(dir.clone());
+        if let Some(dir) = self.dirs.borrow_mut().get(inode.number) {
+            return Ok(dir);
         }
         let blocks = blocks_of(inode.number, inode.size(), &self.core.geometry).map_err(told)?;
         let mut names = Names::new(inode.number);
@@ -35,11 +71,7 @@ impl Inner {
             names.put_block(number, &bytes).map_err(told)?;
         }
         let dir = Rc::new(RefCell::new(names.whole().map_err(told)?));
-        let mut dirs = self.dirs.borrow_mut();
-        if dirs.len() >= DIRS_MAX {
-            dirs.pop_first();
-        }
-        dirs.insert(inode.number, dir.clone());
+        self.dirs.borrow_mut().insert(inode.number, dir.clone());
         Ok(dir)
     }
 
@@ -204,8 +236,31 @@ impl ReadyEdits<'_> {
             });
             // The bytes are right: they come from an index that was read soundly.
             if dir.borrow_mut().put_block(at, &bytes).is_err() {
-                inner.dirs.borrow_mut().remove(&number);
+                inner.dirs.borrow_mut().remove(number);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dir(number: u64) -> Rc<RefCell<Names>> {
+        Rc::new(RefCell::new(Names::new(number)))
+    }
+
+    #[test]
+    fn the_directory_that_was_not_used_for_the_longest_time_goes_first() {
+        let mut dirs = DirNames::default();
+        for number in 0..DIRS_MAX as u64 {
+            dirs.insert(number, dir(number));
+        }
+        assert!(dirs.get(0).is_some());
+        dirs.insert(5000, dir(5000));
+        assert!(dirs.get(0).is_some() && dirs.get(5000).is_some() && dirs.get(1).is_none());
+        assert_eq!(dirs.dirs.len(), DIRS_MAX);
+        dirs.remove(0);
+        assert!(dirs.get(0).is_none());
     }
 }

@@ -105,7 +105,7 @@ impl Inner {
         if self.table.borrow_mut().remove(&inode.number).is_none() {
             return;
         }
-        self.dirs.borrow_mut().remove(&inode.number);
+        self.dirs.borrow_mut().remove(inode.number);
         self.cache.discard(Ino(inode.number), 0..u64::MAX);
         self.inodes.set(self.inodes.get().saturating_sub(1));
         self.deleted.borrow_mut().insert(inode.number, inode.clone());
