@@ -2,8 +2,8 @@
 //! `lfs-replay`, `lfs-replay-full` and `lfs-parallel-snapshots` share.
 //!
 //! The volume is as large as the source's, measured in what lives at the end of the trace. Calls are made at the times
-//! of the trace, so segments age by these. Seconds are those of the device model; virtual time knows no CPU. Where clean
-//! segments run out, the replay waits for the cleaner, so each cleaned segment is one that the policy chose.
+//! of the trace, so segments age by these. Seconds are those of the device model; virtual time knows no CPU. Where
+//! clean segments run out, the replay waits for the cleaner, so each cleaned segment is one that the policy chose.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

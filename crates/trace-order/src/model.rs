@@ -8,8 +8,8 @@
 //!
 //! Reading order: [`resource`] (what is touched), [`tree`] (inodes and names), [`walk`] (paths), [`world`] (state and
 //! how it changes), [`act`] (from a call to its answer), then the calls: `names`, `open`, `descriptors`, `transfer`,
-//! `process`, `jail`, `queues`, `rings`, `memory`, `locks`, `wakes`; `looks` (which of them change nothing), `made_up` (files
-//! without a size of their own); [`compile()`] plays a whole trace.
+//! `process`, `jail`, `queues`, `rings`, `memory`, `locks`, `wakes`; `looks` (which of them change nothing), `made_up`
+//! (files without a size of their own); [`compile()`] plays a whole trace.
 
 mod act;
 mod ahead;

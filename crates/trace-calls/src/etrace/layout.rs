@@ -4,8 +4,8 @@ use esker_base::codec::Reader;
 
 use crate::words::choices;
 
-/// The version that is written. Version 1 has no page faults, version 2 no files after the trace, version 3 no waits for
-/// other threads; all are read too.
+/// The version that is written. Version 1 has no page faults, version 2 no files after the trace, version 3 no waits
+/// for other threads; all are read too.
 pub const VERSION: u16 = 4;
 /// Bytes of the header.
 pub const HEADER: usize = HEADER_LEN as usize;

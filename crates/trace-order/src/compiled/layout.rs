@@ -2,8 +2,8 @@
 
 /// The first eight bytes.
 pub(super) const MAGIC: [u8; 8] = *b"ESKERCTR";
-/// The version that is written. Version 1 has no maps among its slots and resources, version 2 does not tell which
-/// actions only look, version 3 has no files after the trace, version 4 no waits for other threads; all are read.
+/// The version that is written. Version 1 has no maps among its slots and resources. Version 2 does not tell which
+/// actions only look. Version 3 has no files after the trace, version 4 no waits for other threads. All are read.
 pub(super) const VERSION: u16 = 5;
 /// The first version with all sections; those before have no [`Section::After`].
 pub(super) const VERSION_OF_AFTER: u16 = 4;
