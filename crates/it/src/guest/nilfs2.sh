@@ -49,7 +49,7 @@ change() {
 # tables NAME: what the tools of the kernel tell of the file system in /mnt.
 tables() { echo "LSSU $1"; /bin/lssu -a; echo "LSCP $1"; /bin/lscp -a; echo "OVER $1"; }
 
-# cleaner DEVICE: makes waste. Then Linux's cleaner works until half of the segments that were dirty are clean.
+# cleaner DEVICE: makes waste. Then Linux's cleaner works until a quarter of the segments that were dirty is clean.
 cleaner() {
   cat >/etc/cleaner.conf <<'END'
 protection_period 0
@@ -68,7 +68,7 @@ END
   for round in 1 2 3 4 5 6; do yes $round | head -c 2000000 >/mnt/waste; sync; done
   local before=$(/bin/lssu "$1" | wc -l) try=0
   /bin/nilfs_cleanerd -n -c /etc/cleaner.conf "$1" /mnt &
-  while [ $try -lt 100 ] && [ $(($(/bin/lssu "$1" | wc -l) * 2)) -gt $before ]; do sleep 0.1; try=$((try + 1)); done
+  while [ $try -lt 100 ] && [ $(($(/bin/lssu "$1" | wc -l) * 4)) -gt $((before * 3)) ]; do sleep 0.1; try=$((try + 1)); done
   while pidof nilfs_cleanerd >/dev/null; do killall nilfs_cleanerd; sleep 0.1; done
   echo "NOTE $before, then $(/bin/lssu "$1" | wc -l)"
   [ $try -lt 100 ]
