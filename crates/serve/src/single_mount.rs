@@ -49,14 +49,19 @@ pub enum SingleMountError {
 
 /// A mount and what is below it.
 pub struct SingleMount {
+    mount: Rc<Mount>,
+    /// `esker umount` waits until all is flushed, and not only the file system closed.
+    _alive: Option<Alive>,
+}
+
+/// What a mount consists of.
+struct Mount {
     fs: Rc<MountedFs>,
     name: String,
     /// The stack and its export.
     stack: Option<(Rc<Stack>, String)>,
     at: String,
     cache: KernelCache,
-    /// `esker umount` waits until all is flushed, and not only the file system closed.
-    _alive: Option<Alive>,
 }
 
 impl SingleMount {
@@ -87,7 +92,8 @@ impl SingleMount {
             Ok(fs) => {
                 created.keep();
                 let (name, at) = (order.kind.name.to_string(), order.at.display().to_string());
-                Ok(SingleMount { _alive: fs.take_alive(), fs, name, stack, at, cache: order.cache })
+                let alive = fs.take_alive();
+                Ok(SingleMount { mount: Rc::new(Mount { fs, name, stack, at, cache: order.cache }), _alive: alive })
             }
             Err(error) => {
                 if let Some((stack, _)) = stack {
@@ -105,18 +111,10 @@ impl SingleMount {
     /// [`SingleMountError::Control`].
     pub fn take_commands(&self, rt: &Rt, at: &Address, io: &str) -> Result<(), SingleMountError> {
         let listener = Rc::new(listen_as(rt, at, only_mode(CONTROL_MODE)).map_err(SingleMountError::Control)?);
-        let console = Rc::new(MountConsole {
-            rt: rt.clone(),
-            since: rt.now(),
-            fs: self.fs.clone(),
-            name: self.name.clone(),
-            stack: self.stack.clone(),
-            at: self.at.clone(),
-            cache: self.cache,
-            io: io.to_string(),
-        });
+        let console =
+            Rc::new(MountConsole { mount: self.mount.clone(), rt: rt.clone(), since: rt.now(), io: io.to_string() });
         rt.spawn_detached("control-accept", console::serve(rt.clone(), console, listener));
-        if let Some((stack, _)) = self.stack.clone() {
+        if let Some((stack, _)) = self.mount.stack.clone() {
             // The program that asks for the status wants to see the devices at work.
             let own = rt.clone();
             rt.spawn_detached("meters", async move {
@@ -134,12 +132,13 @@ impl SingleMount {
     /// # Errors
     /// [`StopError`] for what could not be closed or flushed.
     pub async fn run(self, stop: impl Future<Output = ()>, patience: Nanos) -> Result<(), StopError> {
-        let closed = match race(stop, self.fs.ended()).await {
-            Either::Left(()) => self.fs.stop().await,
+        let Mount { fs, name, stack, .. } = &*self.mount;
+        let closed = match race(stop, fs.ended()).await {
+            Either::Left(()) => fs.stop().await,
             Either::Right(closed) => closed,
         };
-        let closed = closed.map_err(|errno: Errno| StopError::Mount { name: self.name.clone(), errno });
-        let shut = match &self.stack {
+        let closed = closed.map_err(|errno: Errno| StopError::Mount { name: name.clone(), errno });
+        let shut = match stack {
             Some((stack, _)) => stack.shut(patience).await.map_err(StopError::from),
             None => Ok(()),
         };
@@ -149,29 +148,26 @@ impl SingleMount {
 
 /// The control socket of one mount.
 struct MountConsole {
+    mount: Rc<Mount>,
     rt: Rt,
     since: Time,
-    fs: Rc<MountedFs>,
-    name: String,
-    stack: Option<(Rc<Stack>, String)>,
-    at: String,
-    cache: KernelCache,
     io: String,
 }
 
 impl MountConsole {
     fn status(&self) -> Status {
-        let below = self.stack.as_ref().map(|(stack, export)| (stack, export.as_str()));
+        let Mount { fs, name, stack, at, cache } = &*self.mount;
+        let below = stack.as_ref().map(|(stack, export)| (stack, export.as_str()));
         let device = below.and_then(|(stack, export)| {
             let spec = stack.spec();
             spec.exports.iter().find(|known| known.name == export).map(|known| known.device.clone())
         });
         let mount = MountStatus {
-            at: self.at.clone(),
+            at: at.clone(),
             device,
-            cache: self.cache.word().to_string(),
+            cache: cache.word().to_string(),
             load: below.and_then(|(stack, export)| Some(Load::of(&stack.export(export)?.reading()?))),
-            ..MountStatus::of(&self.name, &self.name, Some(&self.fs))
+            ..MountStatus::of(name, name, Some(fs))
         };
         Status::of_mount(mount, below.map(|(stack, _)| &**stack), self.rt.now().since(self.since), &self.io)
     }
@@ -181,12 +177,12 @@ impl Performer for MountConsole {
     async fn perform(&self, line: &[u8]) -> Result<Value, Refusal> {
         match Command::parse(line)? {
             Command::Hello {} => Ok(hello()),
-            Command::Order { device, words } if device == self.name => {
+            Command::Order { device, words } if device == self.mount.name => {
                 let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(&device);
-                self.fs.ask(&words).await.map(Value::String).map_err(refused)
+                self.mount.fs.ask(&words).await.map(Value::String).map_err(refused)
             }
             Command::Order { device, .. } => {
-                Err(Refusal::new("unknown_name", &format!("the mount is named \"{}\"", self.name)).at(&device))
+                Err(Refusal::new("unknown_name", &format!("the mount is named \"{}\"", self.mount.name)).at(&device))
             }
             Command::Status {} => Ok(serde_json::to_value(self.status()).expect("a status is texts and numbers")),
             Command::Dump {}
@@ -210,7 +206,7 @@ impl Performer for MountConsole {
 
     async fn stopping(&self) {
         // What closing it gave is told by the end of the mount.
-        let _told = self.fs.ended().await;
+        let _told = self.mount.fs.ended().await;
     }
 }
 
