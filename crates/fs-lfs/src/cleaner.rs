@@ -167,7 +167,8 @@ impl LfsCleaner {
         Ok(CleanerTurn::Made(step))
     }
 
-    fn pause_after(&self, turn: &CleanerTurn) -> Nanos {
+    /// How long it rests behind a turn.
+    pub fn pause_after(&self, turn: &CleanerTurn) -> Nanos {
         let config = self.config.borrow();
         match turn {
             CleanerTurn::Idle => config.check_interval,

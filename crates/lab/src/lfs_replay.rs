@@ -88,10 +88,8 @@ pub(crate) fn run_full(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let cost_benefit = arm(lab, HDD, bytes, 0, COST_BENEFIT)?;
     let halves = |outcome: &Outcome| {
         let half = outcome.report.lines / 2;
-        let of = |is_first: bool| {
-            let steps = outcome.steps.iter().filter(|step| (step.line <= half) == is_first);
-            timing::median(steps.map(|step| step.efficiency).collect())
-        };
+        let of =
+            |is_first: bool| middle_efficiency(outcome.steps.iter().filter(|step| (step.line <= half) == is_first));
         [of(true), of(false)]
     };
     let (first, second) = (halves(&greedy), halves(&cost_benefit));
@@ -149,8 +147,9 @@ impl Outcome {
 }
 
 /// The efficiency that half of the steps reach; 1 where nothing was cleaned.
-fn middle_efficiency(steps: &[Step]) -> f64 {
-    if steps.is_empty() { 1.0 } else { timing::median(steps.iter().map(|step| step.efficiency).collect()) }
+fn middle_efficiency<'a>(steps: impl IntoIterator<Item = &'a Step>) -> f64 {
+    let efficiencies: Vec<f64> = steps.into_iter().map(|step| step.efficiency).collect();
+    if efficiencies.is_empty() { 1.0 } else { timing::median(efficiencies) }
 }
 
 /// Efficiency of cleaning over the replay, and segments by live share at its end.

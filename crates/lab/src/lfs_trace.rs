@@ -179,15 +179,11 @@ impl Shared {
                 cleaner.rt().sleep(WAIT).await;
                 continue;
             }
-            let pause = match cleaner.turn().await? {
-                CleanerTurn::Idle => PAUSE,
-                CleanerTurn::Made(step) => {
-                    self.note(&step);
-                    let is_useful = matches!(step.end, StepEnd::Cleaned | StepEnd::Deferred);
-                    if is_useful { Nanos::ZERO } else { PAUSE }
-                }
-            };
-            cleaner.rt().sleep(pause).await;
+            let turn = cleaner.turn().await?;
+            if let CleanerTurn::Made(step) = &turn {
+                self.note(step);
+            }
+            cleaner.rt().sleep(cleaner.pause_after(&turn)).await;
         }
         Ok(())
     }
@@ -310,7 +306,6 @@ impl Player {
         let counted = self.mounted.found().await?;
         self.miscounted.push(counted.miscounted_blocks as f64 / counted.counted_blocks as f64);
         self.shared.is_paused.set(false);
-        self.shared.is_working.set(true);
         Ok(())
     }
 
