@@ -109,7 +109,7 @@ async fn rows(fs: &dyn FileSystem) -> Result<Vec<String>, String> {
 }
 
 pub(crate) fn corpus() -> Vec<Vec<u8>> {
-    let orders = (0..=u8::from(Flaw::LAST)).map(|flaw| vec![b'!', flaw.wrapping_mul(5), flaw, 3]);
+    let orders = (0..FLAWS.len() as u8).map(|flaw| vec![b'!', flaw.wrapping_mul(5), flaw, 3]);
     let lines = LINES.lines().map(|line| line.as_bytes().to_vec());
     let all: Vec<Vec<u8>> = orders.chain(lines).collect();
     let joined = all.chunks(7).map(|some| some.join(&b'\n'));
@@ -220,7 +220,7 @@ fn word_of(call: &str) -> Option<String> {
 }
 
 /// How an order is wrong.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Flaw {
     None,
     /// It leaves out one block.
@@ -239,28 +239,9 @@ enum Flaw {
     Second,
 }
 
-impl Flaw {
-    const LAST: Flaw = Flaw::Second;
-
-    fn of(byte: u8) -> Flaw {
-        match byte {
-            1 => Flaw::Lacking,
-            2 => Flaw::Dead,
-            3 => Flaw::Doubled,
-            4 => Flaw::Displaced,
-            5 => Flaw::Periods,
-            6 => Flaw::Victims,
-            7 => Flaw::Second,
-            _ => Flaw::None,
-        }
-    }
-}
-
-impl From<Flaw> for u8 {
-    fn from(flaw: Flaw) -> u8 {
-        (0..=7).find(|byte| Flaw::of(*byte) == flaw).unwrap_or(0)
-    }
-}
+/// By the byte that chooses one; other bytes choose none.
+const FLAWS: [Flaw; 8] =
+    [Flaw::None, Flaw::Lacking, Flaw::Dead, Flaw::Doubled, Flaw::Displaced, Flaw::Periods, Flaw::Victims, Flaw::Second];
 
 /// Orders a segment to be cleaned, with a flaw. Whether something may have changed.
 async fn try_order(control: &CleanerSession, state: &State, bytes: &[u8]) -> Result<bool, String> {
@@ -269,7 +250,8 @@ async fn try_order(control: &CleanerSession, state: &State, bytes: &[u8]) -> Res
         state.segments.iter().filter(|info| info.flags == segment_flag::DIRTY).map(|info| info.segment).collect();
     let Some(victim) = dirty.get(usize::from(byte(0)) % dirty.len().max(1)) else { return Ok(false) };
     let mut order = whole_order(control, *victim).await?;
-    let (flaw, which) = (Flaw::of(byte(1)), usize::from(byte(2)));
+    let flaw = FLAWS.get(usize::from(byte(1))).copied().unwrap_or(Flaw::None);
+    let which = usize::from(byte(2));
     let at = which % order.moves.len().max(1);
     match flaw {
         Flaw::None => {}
