@@ -31,10 +31,10 @@ const LIVE_FULL: f64 = 0.816;
 const POINTS: usize = 100;
 const BINS: usize = 64;
 
-/// The part of lair62 that is played: a twentieth of its files, for a tenth of the time if it is to be quick.
+/// The part of lair62 that is played: a twentieth of its files, or a hundredth if it is to be quick. Its length in time
+/// stays, so that lifetimes of files keep their ratio to the time in which the log goes round.
 pub(crate) fn trace(lab: &Lab<'_>) -> Trace {
-    let (scale, length) = lab.scale((0.05, 0.1), (0.05, 1.0));
-    Trace { seed: lab.seed, scale, length }
+    Trace { seed: lab.seed, scale: lab.scale(0.01, 0.05), length: 1.0 }
 }
 
 /// Bytes of a segment: a volume has hundreds.

@@ -86,9 +86,12 @@ async fn clean_for_a_while(rt: Rt, cleaner: LfsCleaner) {
 }
 
 fn stage(block_bytes: u32) -> Stage {
-    let subject: Rc<dyn Subject> =
-        Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
-    Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
+    stage_with(block_bytes, None)
+}
+
+fn stage_with(block_bytes: u32, cleaning: Option<LfsConfig>) -> Stage {
+    let subject = LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning };
+    Stage::new(Rc::new(subject), &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
 }
 
 #[test]
@@ -103,6 +106,22 @@ fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
         searched.add(stage.search_bounded(1, scripts_max, reach).unwrap_or_else(|breach| panic!("{breach}")));
         println!("{searched:?}");
         assert!(searched.states > 2000 && searched.used > 50, "{searched:?}");
+    }
+}
+
+/// Half of the states with blocks of 4 KiB, a quarter with blocks of 1 KiB, and a quarter beside a cleaner.
+#[test]
+#[ignore = "a million states: cargo xtask soak lfs-crash"]
+#[expect(clippy::disallowed_methods, reason = "a soak is told its seed and length by the environment")]
+fn no_crash_loses_anything_for_a_long_time() {
+    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
+    let (states, seed) = (number("ESKER_KILL_TIMES", 1_000_000), number("ESKER_KILL_SEED", 1));
+    let apart = LfsConfig { moved_apart: true, age_sort: true, ..LfsConfig::usual() };
+    for (block_bytes, cleaning, part) in [(4096, None, 2), (1024, None, 4), (4096, Some(apart), 4)] {
+        let (stage, reach) = (stage_with(block_bytes, cleaning), Reach { used_every: 16, ..Reach::long(seed) });
+        let say = |searched: &Searched| println!("{block_bytes}, cleaner: {}: {searched:?}", cleaning.is_some());
+        let searched = stage.search_long(states / part, reach, say).unwrap_or_else(|breach| panic!("{breach}"));
+        assert!(searched.states >= states / part);
     }
 }
 
