@@ -24,6 +24,7 @@ mod logs;
 mod meta;
 mod moves;
 mod names;
+mod nearby;
 mod order;
 mod plan;
 mod recovery;
