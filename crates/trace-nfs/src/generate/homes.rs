@@ -324,10 +324,10 @@ impl Homes {
         }
     }
 
-    /// The next write of a user: handle, offset, bytes. The newest file is written to its end first. With no file to
+    /// The next write of a user: handle, offset, bytes, whether it is the last one of its file. The newest file is written to its end first. With no file to
     /// write, the last one is written anew from its start: the same few files are written again and again (Roselli,
     /// Lorch and Anderson, USENIX 2000).
-    pub(super) fn next_write(&mut self, user: usize, longest: u64) -> Option<(String, u64, u64)> {
+    pub(super) fn next_write(&mut self, user: usize, longest: u64) -> Option<(String, u64, u64, bool)> {
         if self.homes[user].unwritten.is_empty() {
             let (inode, size) = match self.homes[user].written {
                 Some(written) => written,
@@ -342,7 +342,7 @@ impl Homes {
             true => home.unwritten.push((inode, written + count, size)),
             false => home.written = Some((inode, size)),
         }
-        Some((handle_text(inode), written, count))
+        Some((handle_text(inode), written, count, written + count == size))
     }
 
     fn new_inode(&mut self) -> u64 {
