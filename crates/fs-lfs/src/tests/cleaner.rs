@@ -7,7 +7,7 @@ use esker_base::{Errno, Nanos, Stream};
 use esker_block::Step;
 use esker_dev::Media;
 use esker_rt::{Rt, SimConfig};
-use esker_vfs::{Answer, FileSystem, Ino, Name, Sync};
+use esker_vfs::{Answer, FileSystem, Ino, Name, Remove, Sync};
 
 use super::control::{at, bytes, create, infos, open, small, write};
 use super::writing::judged;
@@ -475,6 +475,32 @@ fn segments_that_recovery_needs_are_no_victims() {
             }
         }
         load.assert_whole(&fs).await;
+    });
+}
+
+/// Superblocks are written if that lets a much better victim go: here dead segments, where others are full.
+#[test]
+fn recovery_lets_a_much_better_victim_go() {
+    let media = small(true);
+    run(move |rt| async move {
+        let fs = open(&rt, &media).await;
+        let cold = create(&fs, at(1), "cold").await;
+        for number in 0..BLOCKS {
+            write(&fs, at(1), cold, number, 0).await;
+        }
+        fs.sync(at(2), Sync::All).await.unwrap();
+        fs.control().sync().await.unwrap();
+        let hot = create(&fs, at(3), "hot").await;
+        for number in 0..BLOCKS {
+            write(&fs, at(3), hot, number, 0).await;
+        }
+        fs.sync(at(4), Sync::All).await.unwrap();
+        fs.forget(hot, 1);
+        fs.remove(at(5), fs.root(), Name::new(b"hot").unwrap(), Remove::File).await.unwrap();
+        fs.sync(at(6), Sync::All).await.unwrap();
+        let cleaner = LfsCleaner::new(&rt, Warped::new(&fs, true), eager("greedy"));
+        let CleanerTurn::Made(step) = cleaner.turn().await.unwrap() else { panic!("segments are short") };
+        assert!(step.end == StepEnd::Cleaned && step.copied < 10, "{step:?}");
     });
 }
 

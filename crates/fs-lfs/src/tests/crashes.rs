@@ -154,7 +154,7 @@ fn a_crash_while_segments_are_cleaned_loses_nothing() {
 fn a_crash_while_a_cleaner_works_loses_nothing() {
     for (moved_apart, age_sort) in [(false, false), (true, true)] {
         let options = LfsConfig { moved_apart, age_sort, ..LfsConfig::usual() };
-        let (alone, cleaned) = (overwritten(None, 8).states, overwritten(Some(options), 8).states);
+        let (alone, cleaned) = (overwritten(None, 12).states, overwritten(Some(options), 12).states);
         assert!(cleaned > alone + 100, "{cleaned} states with a cleaner, {alone} without");
     }
 }

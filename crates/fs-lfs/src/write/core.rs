@@ -41,6 +41,8 @@ pub(super) struct Core {
     pub scan: Cell<ScanRecord>,
     /// Blocks of users' files and of the IFILE.
     pub blocks: Cell<u64>,
+    /// Segments that the log has taken since its last checkpoint, or data sync, was durable.
+    pub taken: RefCell<BTreeSet<u64>>,
     /// Places to which the DAT leads, and that the log has not reached yet.
     pub in_flight: RefCell<BTreeSet<u64>>,
     /// Told when it has.
@@ -128,6 +130,7 @@ impl Core {
             snapshots: RefCell::default(),
             scan: Cell::new(ScanRecord::over(checkpoint.head.cno)),
             blocks: Cell::new(checkpoint.head.blocks),
+            taken: RefCell::default(),
             in_flight: RefCell::default(),
             landed: Notify::default(),
             reads: Reads::default(),

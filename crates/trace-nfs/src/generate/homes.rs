@@ -14,6 +14,7 @@ const HOME_FILES_MAX: f64 = 100_000.0;
 const FILE_MEDIAN: f64 = 3_700.0;
 const FILE_SIGMA: f64 = 2.902;
 const FILE_MAX: f64 = 4_294_967_296.0;
+const FILE_MAX_LEAST: f64 = 1_048_576.0;
 /// Files in a directory, on average.
 const FILES_PER_DIR: f64 = 12.0;
 /// Share of new files that outlive the trace: 190,000 files lie there at its end (47.3 GB by files of 249 KB), and
@@ -71,6 +72,8 @@ pub(super) struct Homes {
     hot_dirs: f64,
     hot_work: f64,
     reuse: f64,
+    /// Bytes of the largest file: they keep their share of all bytes.
+    file_max: f64,
     draws: Stream,
     next_inode: u64,
     next_name: u64,
@@ -124,6 +127,7 @@ impl Homes {
             hot_dirs: shape.hot_dirs,
             hot_work: shape.hot_work,
             reuse: shape.reuse,
+            file_max: (FILE_MAX * shape.scale).clamp(FILE_MAX_LEAST, FILE_MAX),
             draws: Stream::named(shape.seed, "nfs homes"),
             next_inode: TOP_INODE + 1,
             next_name: 0,
@@ -242,7 +246,7 @@ impl Homes {
     }
 
     fn make(&mut self, user: usize, dies: Option<u64>) -> Place {
-        let size = self.log_normal(FILE_MEDIAN, FILE_SIGMA, FILE_MAX) as u64;
+        let size = self.log_normal(FILE_MEDIAN, FILE_SIGMA, self.file_max) as u64;
         let reused = if self.draws.chance(self.reuse) { self.freed.pop_front() } else { None };
         let inode = reused.unwrap_or_else(|| self.new_inode());
         self.homes[user].unwritten.push((inode, 0, size));
