@@ -2,14 +2,14 @@
 //! which the SNIA archive keeps. It has 188 users, files with a median of 3.7 KB and a mean of 249 KB, and the
 //! ratios of its operations. Packets get lost and handles are used again, as there.
 //!
-//! The archive tells no more than these figures. Published studies of home directories tell how long blocks live:
-//! more than half of those of a trace of the same department die within a second, written again, and few live for more
-//! than a day (Ellard, Ledlie, Malkani and Seltzer, *Passive NFS Tracing of Email and Research Workloads*, FAST 2003,
-//! trace EECS). So each second write writes what the one before it wrote, and the logarithm of a file's lifetime is
-//! uniform up to a day. The share of files that stay is that of lair62.
+//! The archive tells no more than these figures. A study of a trace of the same department tells how long blocks live:
+//! more than half of them are written again within a second, and few live for more than a day. (Ellard, Ledlie,
+//! Malkani and Seltzer, *Passive NFS Tracing of Email and Research Workloads*, FAST 2003, trace EECS.) So each second
+//! write writes what the one before it wrote, and the logarithm of a file's lifetime is uniform up to a day. The share
+//! of files that stay is that of lair62.
 //!
 //! Files are written whole and without a pause: three quarters of all files were open for less than a quarter of a
-//! second in a study of that time (Baker, Hartman, Kupfer, Shirriff and Ousterhout, SOSP 1991).
+//! second (Baker, Hartman, Kupfer, Shirriff and Ousterhout, SOSP 1991).
 //!
 //! Four things are assumed: users differ in activity by Zipf's law, sizes are log-normal, a few directories get most of
 //! the work, and a rename onto another file replaces it by the newest one.
@@ -41,8 +41,8 @@ const NOT_FOUND: f64 = 0.03;
 const DIRECTORIES: f64 = 0.03;
 const LOOKUPS_OF_DIRECTORIES: f64 = 0.25;
 const REPLACING: f64 = 0.5;
-/// Share of new writes that go on with the file that is being written: a client of 2001 sends 320 writes of 32 KiB a
-/// second over a network of 100 Mbit/s, and all others together send five.
+/// Share of new writes that go on with the file that is being written. A client of 2001 sends 320 writes of 32 KiB a
+/// second over a network of 100 Mbit/s. All others together send five.
 const CONTINUED: f64 = 0.984;
 /// Share of writes that write the bytes of the write before them: those blocks die within a second (FAST 2003).
 const REPEATED: f64 = 0.5;

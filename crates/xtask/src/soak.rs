@@ -122,10 +122,12 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak files [--seed N]`: 10^6 random calls on each of ext4, XFS, btrfs and tmpfs, and the same on `Ram`.
 ///
-/// `cargo xtask soak fs-crash [--times N] [--seed N]`: the harness's own file systems. Every script of one step, faults,
-/// changed bits, and 1,000 cycles of filling; then drawn scripts of two and three steps until N states (1,000,000) of
-/// power cuts were tried on each. `cargo xtask soak lfs-crash [--times N] [--seed N]`: N states of `lfs` by such scripts,
-/// a quarter of them beside a cleaner.
+/// `cargo xtask soak fs-crash [--times N] [--seed N]`: the harness's own file systems. Every script of one step,
+/// faults, changed bits, and 1,000 cycles of filling. Then drawn scripts of two and three steps, until N states
+/// (1,000,000) of power cuts were tried on each.
+///
+/// `cargo xtask soak lfs-crash [--times N] [--seed N]`: N states of `lfs` by such scripts, a quarter of them beside a
+/// cleaner.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

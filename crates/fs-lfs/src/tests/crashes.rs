@@ -8,6 +8,7 @@ use esker_block::step::LocalFuture;
 use esker_block::{Device, OpKind};
 use esker_fs_posix::script::{Bounded, Durable, Held, ScriptOp};
 use esker_rt::Rt;
+use esker_testkit::SoakLength;
 use esker_testkit::files::subject::Opened;
 use esker_testkit::files::suite::CASES;
 use esker_testkit::files::{Reach, Searched, Stage, Subject};
@@ -112,10 +113,8 @@ fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
 /// Half of the states with blocks of 4 KiB, a quarter with blocks of 1 KiB, and a quarter beside a cleaner.
 #[test]
 #[ignore = "a million states: cargo xtask soak lfs-crash"]
-#[expect(clippy::disallowed_methods, reason = "a soak is told its seed and length by the environment")]
 fn no_crash_loses_anything_for_a_long_time() {
-    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (states, seed) = (number("ESKER_KILL_TIMES", 1_000_000), number("ESKER_KILL_SEED", 1));
+    let SoakLength { times: states, seed } = SoakLength::told(1_000_000);
     let apart = LfsConfig { moved_apart: true, age_sort: true, ..LfsConfig::usual() };
     for (block_bytes, cleaning, part) in [(4096, None, 2), (1024, None, 4), (4096, Some(apart), 4)] {
         let (stage, reach) = (stage_with(block_bytes, cleaning), Reach { used_every: 16, ..Reach::long(seed) });

@@ -1,7 +1,7 @@
 //! Blocks that were read along with others, because a reader goes on in the direction of the log.
 //!
-//! Small files that were written one after another lie so on the medium. A reader of a tree of them reads in that order,
-//! a few blocks at a time. Where reads go on near the end of an earlier one, more than was asked for is read.
+//! Small files that were written one after another lie so on the medium. A reader of a tree of them reads in that
+//! order, a few blocks at a time. Where reads go on near the end of an earlier one, more than was asked for is read.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -180,8 +180,8 @@ impl Stage {
         Ok(searched)
     }
 
-    /// Searches drawn scripts of two and of three steps by turns, until so many states were tried. `say` hears of the sum
-    /// behind each hundred scripts.
+    /// Searches drawn scripts of two and of three steps by turns, until so many states were tried. `say` hears of the
+    /// sum behind each hundred scripts.
     ///
     /// # Errors
     /// The first broken promise.

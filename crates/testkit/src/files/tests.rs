@@ -1,7 +1,10 @@
 //! The harness passes what is sound, and finds each flaw.
 
+use esker_fs_posix::script::Bounded;
+
 use super::suite::{caught, linear, ram, whole};
 use super::*;
+use crate::SoakLength;
 
 const SEED: u64 = 7;
 
@@ -65,10 +68,8 @@ fn every_flaw_is_found_by_what_looks_for_it() {
 
 #[test]
 #[ignore = "a million states: cargo xtask soak fs-crash"]
-#[expect(clippy::disallowed_methods, reason = "a soak is told its seed and length by the environment")]
 fn sound_file_systems_keep_their_promises_for_a_long_time() {
-    let number = |name, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (states, seed) = (number("ESKER_KILL_TIMES", 1_000_000), number("ESKER_KILL_SEED", 1));
+    let SoakLength { times: states, seed } = SoakLength::told(1_000_000);
     for subject in [whole(None), linear()] {
         let judged = judge(&subject, Scale::long(seed)).unwrap_or_else(|breach| panic!("{breach}"));
         println!("{}, seed {seed}: {judged:?}", subject.name());

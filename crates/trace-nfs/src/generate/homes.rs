@@ -328,9 +328,9 @@ impl Homes {
         }
     }
 
-    /// The next write of a user: handle, offset, bytes, whether it is the last one of its file. The newest file is written to its end first. With no file to
-    /// write, the last one is written anew from its start: the same few files are written again and again (Roselli,
-    /// Lorch and Anderson, USENIX 2000).
+    /// The next write of a user: handle, offset, bytes, whether it is the last one of its file. The newest file is
+    /// written to its end first. With no file to write, the last one is written anew from its start: the same few files
+    /// are written again and again (Roselli, Lorch and Anderson, USENIX 2000).
     pub(super) fn next_write(&mut self, user: usize, longest: u64) -> Option<(String, u64, u64, bool)> {
         if self.homes[user].unwritten.is_empty() {
             let (inode, size) = match self.homes[user].written {
