@@ -42,6 +42,9 @@ const WAITS_MAX: u32 = 1_000;
 /// Snapshots that stay, and checkpoints of which the latest become some.
 const KEPT: usize = 3;
 const RECENT: u64 = 8;
+/// Seconds of the trace between two syncs of the source, and the share of its bytes that a sync brings here at least.
+const SYNC_SECONDS: f64 = 600.0;
+const SYNC_SHARE: f64 = 0.1;
 /// Bytes that all tables of a replay may take.
 const MEMORY: u64 = GIB;
 
@@ -71,7 +74,7 @@ impl Trace {
         let ram = Ram::new(RamConfig::sized(64 * GIB), Pool::default());
         let process = World::new(Rc::new(ram), Settings::usual(), || Stamp(EPOCH)).process(Cred::root());
         let target = ProcessTarget::new(process.clone(), |_| std::future::ready(()));
-        let mut run = NfsRun::new(target, options(NfsPayload::Zeroes));
+        let mut run = NfsRun::new(target, options(self, NfsPayload::Zeroes));
         let mut lines = BufReader::new(NfsGenerator::new(self.shape()));
         let mut line = Vec::new();
         let (mut played, mut most) = (0_u64, 0);
@@ -135,8 +138,16 @@ impl Outcome {
     }
 }
 
-fn options(payload: NfsPayload) -> NfsReplayOptions {
-    NfsReplayOptions { memory: MEMORY, sync_every: Some(Nanos::secs(600)), payload, begin: None, end: None }
+fn options(trace: Trace, payload: NfsPayload) -> NfsReplayOptions {
+    // A part of the operations brings fewer bytes in ten minutes, and a sync costs the same.
+    let seconds = (SYNC_SECONDS * SYNC_SHARE / trace.scale).max(SYNC_SECONDS);
+    NfsReplayOptions {
+        memory: MEMORY,
+        sync_every: Some(Nanos::from_secs_f64(seconds)),
+        payload,
+        begin: None,
+        end: None,
+    }
 }
 
 /// The next line without its end; false behind the last one.
@@ -282,7 +293,7 @@ impl Snapshots {
 impl Player {
     async fn play(&mut self) -> Result<Outcome, LabError> {
         let (clock, trace) = (Rc::new(Cell::new(EPOCH)), self.plan.trace);
-        let mut run = NfsRun::new(self.mounted.target(&clock), options(NfsPayload::Random(trace.seed)));
+        let mut run = NfsRun::new(self.mounted.target(&clock), options(trace, NfsPayload::Random(trace.seed)));
         let mut lines = BufReader::with_capacity(MIB as usize, NfsGenerator::new(trace.shape()));
         // Each operation has two lines, and others stand between them.
         let lines_per_look = (2 * trace.operations()).checked_div(self.plan.looks).unwrap_or(u64::MAX);
