@@ -32,9 +32,10 @@ impl Arm {
     }
 }
 
-/// The part of lair62 that is played here: nine arms take two fifths of what `lfs-replay` takes each.
+/// The part of lair62 that is played here: there are nine arms.
 fn trace(lab: &Lab<'_>) -> Trace {
-    Trace { seed: lab.seed, scale: lab.scale(0.004, 0.05), length: 1.0 }
+    let (scale, length) = lab.scale((0.004, 0.2), (0.05, 1.0));
+    Trace { seed: lab.seed, scale, length }
 }
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -99,7 +100,7 @@ fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
         still,
         policy: arm.policy,
         config: LfsConfig { snapshots: arm.rule, tells_dat_times: arm.tells_dat_times, ..LfsConfig::usual() },
-        looks: lab.scale(16, 60),
+        looks: lab.scale(12, 60),
         has_snapshots: arm.has_snapshots,
     });
     let plans: Vec<Played> = plans.collect();

@@ -142,6 +142,7 @@ mod tests {
         nearby.written(&(40..50));
         assert_eq!(read(&nearby, 2..3), 0);
         nearby.written(&(32..33));
+        assert_eq!(read(&nearby, 2..3), 1);
         let Near::Read(32, writes) = nearby.look(&(33..34), &SEGMENT) else { panic!("it is not in memory") };
         nearby.written(&(60..61));
         nearby.keep(33, &[0; 32 * 4096], writes);
