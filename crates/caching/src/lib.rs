@@ -7,15 +7,22 @@
 //! Invariant: never sees data or a device: a wrong choice costs a miss, never a byte. It has no clock and no
 //! randomness.
 //!
-//! Reading order: [`policy`] (the trait), [`clock`].
+//! Reading order: [`policy`] (the trait and the names), [`policies`], and what these share: `links`, `lists`, `queue`,
+//! `index`, `ghosts`, `sketch`.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-pub mod clock;
+mod ghosts;
+mod index;
+mod links;
+mod lists;
+pub mod policies;
 pub mod policy;
+mod queue;
+mod sketch;
 
-pub use clock::Clock;
+pub use policies::Clock;
 pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
 
 #[cfg(test)]

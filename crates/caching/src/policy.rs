@@ -1,6 +1,6 @@
 //! The trait of policies, and their names.
 
-use crate::Clock;
+use crate::policies::{Arc, Clock, Lirs, Lru, Mq, S3Fifo, Sieve, TinyLfu, TwoQ};
 
 /// Number of a line of a cache, dense from 0.
 pub type Slot = u32;
@@ -49,7 +49,17 @@ pub trait Policy {
 pub type MakePolicy = fn(lines: u32) -> Box<dyn Policy>;
 
 /// All policies by name.
-pub const NAMED: &[(&str, MakePolicy)] = &[("clock", |lines| Box::new(Clock::new(lines)))];
+pub const NAMED: &[(&str, MakePolicy)] = &[
+    ("lru", |lines| Box::new(Lru::new(lines))),
+    ("clock", |lines| Box::new(Clock::new(lines))),
+    ("2q", |lines| Box::new(TwoQ::new(lines))),
+    ("mq", |lines| Box::new(Mq::new(lines))),
+    ("arc", |lines| Box::new(Arc::new(lines))),
+    ("lirs", |lines| Box::new(Lirs::new(lines))),
+    ("w-tinylfu", |lines| Box::new(TinyLfu::new(lines))),
+    ("s3-fifo", |lines| Box::new(S3Fifo::new(lines))),
+    ("sieve", |lines| Box::new(Sieve::new(lines))),
+];
 
 /// The policy of a name.
 pub fn by_name(name: &str) -> Option<MakePolicy> {

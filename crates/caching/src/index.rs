@@ -1,0 +1,161 @@
+//! From keys to dense numbers: a hash table whose bucket is one line of the processor's cache.
+//!
+//! A bucket has sixteen places of 32 bits: a tag of the hash, and the number plus one. A look-up compares all tags of a
+//! bucket at once, two to a word, and then mostly one key, which the caller has. This filter is that of F14 (Bronson
+//! and Shi, Facebook, 2019), with the width of the tag set by the number of lines. A full bucket passes keys on to the
+//! next one and counts them, so removing leaves no tombstones.
+
+use esker_base::digest::mix;
+
+use crate::Slot;
+
+const PLACES: usize = 16;
+const WORDS: usize = PLACES / 2;
+const LOWS: u64 = 0x7FFF_FFFF_7FFF_FFFF;
+
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Bucket([u64; WORDS]);
+
+/// The hash of a key.
+#[inline]
+pub(crate) fn hash(key: u64) -> u64 {
+    mix(key)
+}
+
+/// Numbers below a bound, by hashes of their keys.
+pub(crate) struct Index {
+    buckets: Vec<Bucket>,
+    /// Keys that a bucket passed on. The largest count stays.
+    passed: Vec<u8>,
+    /// Bits of a number in a place. The tag has the others.
+    bits: u32,
+}
+
+impl Index {
+    /// For `lines` numbers, which take the share `load` of all places.
+    pub(crate) fn new(lines: u32, load: f64) -> Index {
+        assert!(lines < 1 << 28, "an index of {lines} lines has no room for tags; choose larger lines");
+        let buckets = (f64::from(lines.max(1)) / (PLACES as f64 * load)).ceil() as usize;
+        Index {
+            buckets: vec![Bucket([0; WORDS]); buckets],
+            passed: vec![0; buckets],
+            bits: u32::BITS - lines.leading_zeros(),
+        }
+    }
+
+    /// The number of the key with this hash, which `is` recognises.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
+        let mut at = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let mut places = self.matches(at, self.tag(hash));
+            while places != 0 {
+                let slot = self.slot(at, places.trailing_zeros());
+                if is(slot) {
+                    return Some(slot);
+                }
+                places &= places - 1;
+            }
+            if self.passed[at] == 0 {
+                return None;
+            }
+            at = self.next(at);
+        }
+        None
+    }
+
+    /// A number that the key with this hash may have. `None` says nothing.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u64) -> Option<Slot> {
+        let at = self.home(hash);
+        let places = self.matches(at, self.tag(hash));
+        (places != 0).then(|| self.slot(at, places.trailing_zeros()))
+    }
+
+    /// Adds the number of a key that is not there.
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u64, slot: Slot) {
+        let mut at = self.home(hash);
+        loop {
+            let empty = self.equal(at, 0, u64::MAX);
+            if empty != 0 {
+                let place = self.tag(hash) | (slot + 1);
+                return self.set(at, empty.trailing_zeros(), place);
+            }
+            self.passed[at] = self.passed[at].saturating_add(1);
+            at = self.next(at);
+        }
+    }
+
+    /// Removes the number of a key that is there.
+    #[inline]
+    pub(crate) fn remove(&mut self, hash: u64, slot: Slot) {
+        let place = self.tag(hash) | (slot + 1);
+        let mut at = self.home(hash);
+        for _ in 0..self.buckets.len() {
+            let found = self.equal(at, place, u64::MAX);
+            if found != 0 {
+                return self.set(at, found.trailing_zeros(), 0);
+            }
+            if self.passed[at] < u8::MAX {
+                self.passed[at] -= 1;
+            }
+            at = self.next(at);
+        }
+    }
+
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        (((hash >> 32) * self.buckets.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn next(&self, at: usize) -> usize {
+        if at + 1 == self.buckets.len() { 0 } else { at + 1 }
+    }
+
+    /// The tag of a hash where a place has it. It is never 0, which is an empty place's.
+    #[inline]
+    fn tag(&self, hash: u64) -> u32 {
+        let tag = hash as u32 >> self.bits << self.bits;
+        if tag == 0 { 1 << self.bits } else { tag }
+    }
+
+    #[inline]
+    fn slot(&self, at: usize, place: u32) -> Slot {
+        let lane = (self.buckets[at].0[place as usize / 2] >> (place % 2 * 32)) as u32;
+        (lane & ((1 << self.bits) - 1)) - 1
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, place: u32, value: u32) {
+        let (word, shift) = (&mut self.buckets[at].0[place as usize / 2], place % 2 * 32);
+        *word = *word & !(u64::from(u32::MAX) << shift) | u64::from(value) << shift;
+    }
+
+    /// Places of a bucket with this tag, a bit each.
+    #[inline]
+    fn matches(&self, at: usize, tag: u32) -> u32 {
+        let tags = u64::from(u32::MAX >> self.bits << self.bits);
+        self.equal(at, tag, tags | tags << 32)
+    }
+
+    /// Places that equal `value` in the bits of `mask`.
+    #[inline]
+    fn equal(&self, at: usize, value: u32, mask: u64) -> u32 {
+        let pattern = u64::from(value) | u64::from(value) << 32;
+        let mut places = 0;
+        for (at, word) in self.buckets[at].0.iter().enumerate() {
+            let differs = (word ^ pattern) & mask;
+            // The top bit of each half: whether the half differs. No sum carries into the other half.
+            let tops = !(((differs & LOWS) + LOWS) | differs);
+            places |= (((tops >> 31) & 1 | (tops >> 62) & 2) as u32) << (2 * at);
+        }
+        places
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<Bucket>() + self.passed.capacity()
+    }
+}
