@@ -159,3 +159,55 @@ impl Index {
         self.buckets.capacity() * size_of::<Bucket>() + self.passed.capacity()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use esker_base::Stream;
+
+    use super::*;
+
+    /// Looks keys up in an index beside a map, while they come and go. `spread` makes hashes alike.
+    fn check(lines: u32, load: f64, spread: impl Fn(u64) -> u64) {
+        let (mut index, mut map) = (Index::new(lines, load), BTreeMap::new());
+        let (mut free, mut keys) = ((0..lines).collect::<Vec<_>>(), vec![0; lines as usize]);
+        let mut rng = Stream::named(lines.into(), "index");
+        for _ in 0..20_000 {
+            let key = rng.below(u64::from(lines) * 2);
+            let found = index.find(spread(key), |slot| keys[slot as usize] == key);
+            assert_eq!(found, map.get(&key).copied(), "{key} of {lines}");
+            if let Some(slot) = found {
+                if rng.chance(0.45) {
+                    index.remove(spread(key), slot);
+                    map.remove(&key);
+                    free.push(slot);
+                }
+            } else if let Some(slot) = free.pop() {
+                keys[slot as usize] = key;
+                index.insert(spread(key), slot);
+                map.insert(key, slot);
+            }
+        }
+        map.into_iter().for_each(|(key, slot)| index.remove(spread(key), slot));
+        assert!(index.passed.iter().all(|count| *count == 0 || *count == u8::MAX), "{:?}", index.passed);
+        assert!(index.buckets.iter().flat_map(|bucket| bucket.0).all(|word| word == 0));
+    }
+
+    #[test]
+    fn keys_are_found_while_they_are_there() {
+        for lines in [1, 2, 13, 14, 100, 3_000] {
+            for load in [0.5, 0.85, 1.0] {
+                check(lines, load, hash);
+            }
+        }
+    }
+
+    #[test]
+    fn keys_with_like_hashes_are_found_too() {
+        check(100, 0.5, |_| 0);
+        check(100, 0.85, |key| key % 3);
+        check(1_000, 0.85, |key| key % 5 << 60 | key);
+        check(1_000, 0.5, |_| u64::MAX);
+    }
+}

@@ -14,16 +14,22 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod ghosts;
+pub mod ids;
 mod index;
 mod links;
 mod lists;
+pub mod opt;
 pub mod policies;
 pub mod policy;
 mod queue;
+pub mod request;
+pub mod simulator;
 mod sketch;
 
 pub use policies::Clock;
 pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
+pub use request::{LineUse, lines_of};
+pub use simulator::Simulator;
 
 #[cfg(test)]
 mod tests;

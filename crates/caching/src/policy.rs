@@ -45,6 +45,36 @@ pub trait Policy {
     fn bytes(&self) -> usize;
 }
 
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn hit(&mut self, slot: Slot) {
+        (**self).hit(slot);
+    }
+
+    fn miss(&mut self, key: u64) -> Recall {
+        (**self).miss(key)
+    }
+
+    fn evict(&mut self, recall: Recall, lines: &dyn Lines) -> Option<Slot> {
+        (**self).evict(recall, lines)
+    }
+
+    fn insert(&mut self, slot: Slot, key: u64, recall: Recall) {
+        (**self).insert(slot, key, recall);
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        (**self).remove(slot);
+    }
+
+    fn order(&self, coldest: &mut Vec<Slot>, most: usize) {
+        (**self).order(coldest, most);
+    }
+
+    fn bytes(&self) -> usize {
+        (**self).bytes()
+    }
+}
+
 /// Makes a policy for a cache of so many lines.
 pub type MakePolicy = fn(lines: u32) -> Box<dyn Policy>;
 
