@@ -4,10 +4,10 @@ use crate::index::{Index, hash};
 use crate::lists::Lists;
 
 /// The share of places that the index uses.
-const LOAD: f64 = 0.85;
+const LOAD: f64 = 0.5;
 
-/// Up to a number of keys in a few lists, each with a note of the policy. A ghost has a number, which is free again when
-/// its key is forgotten.
+/// Up to a number of keys in a few lists, each with a note of the policy. A ghost has a number, which is free again
+/// when its key is forgotten.
 pub(crate) struct Ghosts {
     index: Index,
     keys: Vec<u64>,

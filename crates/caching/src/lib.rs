@@ -8,11 +8,12 @@
 //! randomness.
 //!
 //! Reading order: [`policy`] (the trait and the names), [`policies`], and what these share: `links`, `lists`, `queue`,
-//! `index`, `ghosts`, `sketch`.
+//! `index`, `ghosts`, `sketch`. Then [`request`], [`simulator`], [`opt`], and [`curve`] with its methods.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod curve;
 mod ghosts;
 pub mod ids;
 mod index;

@@ -1,5 +1,5 @@
-//! OPT: the line whose next use is farthest away leaves (Belady, IBM Systems Journal 1966). It knows the future, so it is
-//! no policy, but the bound of all.
+//! OPT: the line whose next use is farthest away leaves (Belady, IBM Systems Journal 1966). It knows the future, so
+//! it is no policy, but the bound of all.
 
 use std::collections::BTreeSet;
 

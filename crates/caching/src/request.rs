@@ -11,8 +11,8 @@ pub struct LineUse {
     pub is_last: bool,
 }
 
-/// The lines of a request for `bytes` bytes from `offset`. A request for nothing uses none. Bytes beyond the last offset
-/// of 64 bits are left out.
+/// The lines of a request for `bytes` bytes from `offset`. A request for nothing uses none. Bytes beyond the last
+/// offset of 64 bits are left out.
 ///
 /// # Panics
 /// If `line` is 0.

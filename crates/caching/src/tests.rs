@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod curves;
 mod models;
 pub(crate) mod traces;
 

@@ -1,5 +1,5 @@
-//! ARC: recency and frequency share the cache, and ghosts of both say which deserves more (Megiddo and Modha, FAST 2003,
-//! figure 4).
+//! ARC: recency and frequency share the cache, and ghosts of both say which deserves more (Megiddo and Modha, FAST
+//! 2003, figure 4).
 
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;
@@ -10,8 +10,8 @@ const AGAIN: u8 = 1;
 /// What is remembered of a key is the list that it left, plus one.
 const FROM_AGAIN: Recall = Recall(1 + AGAIN);
 
-/// ARC. `T1` has lines that were used once, `T2` the others. `B1` and `B2` are their ghosts. Ghosts of both are at most as
-/// many as lines.
+/// ARC. `T1` has lines that were used once, `T2` the others. `B1` and `B2` are their ghosts. Ghosts of both are at
+/// most as many as lines.
 pub struct Arc {
     lists: Lists,
     left: Ghosts,

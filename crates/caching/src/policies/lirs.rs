@@ -14,9 +14,9 @@ const COLD_PART: u32 = 100;
 /// Keys that are remembered, as a multiple of the lines. The paper has no bound.
 const GHOSTS: u32 = 2;
 
-/// LIRS with a hundredth of the cache for cold lines. Cold lines leave in the order of a queue, `Q`. The stack `S` has
-/// lines and ghosts by their last use, down to the oldest hot line. A line that is used while it is in the stack becomes
-/// hot.
+/// LIRS with a hundredth of the cache for cold lines. Cold lines leave in the order of a queue, `Q`. The stack `S`
+/// has lines and ghosts by their last use, down to the oldest hot line. A line that is used while it is in the stack
+/// becomes hot.
 pub struct Lirs {
     /// The numbers of lines, then those of ghosts.
     stack: Links,

@@ -8,8 +8,8 @@ use crate::{Lines, Policy, Recall, Slot};
 const RECENT: u8 = 0;
 const HOT: u8 = 1;
 
-/// 2Q with the paper's sizes: the queue `A1in` of new lines aims at a quarter of the cache, and `A1out` remembers as many
-/// keys as half of it holds. `Am` is an LRU list.
+/// 2Q with the paper's sizes: the queue `A1in` of new lines aims at a quarter of the cache, and `A1out` remembers as
+/// many keys as half of it holds. `Am` is an LRU list.
 pub struct TwoQ {
     lists: Lists,
     recent_most: u32,

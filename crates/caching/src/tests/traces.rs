@@ -22,7 +22,7 @@ fn zipf(_: u64, rng: &mut Stream, lines: u64) -> u64 {
 
 /// Keys that come back, between runs of keys that do not.
 fn scans(at: u64, rng: &mut Stream, lines: u64) -> u64 {
-    if at / (lines * 2 + 3) % 2 == 0 { zipf(at, rng, lines) } else { 1_000_000 + at }
+    if (at / (lines * 2 + 3)).is_multiple_of(2) { zipf(at, rng, lines) } else { 1_000_000 + at }
 }
 
 /// A loop of a little more than the cache holds, and sometimes another key.
