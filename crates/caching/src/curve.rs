@@ -67,6 +67,14 @@ impl Curve {
     }
 }
 
+/// The sizes of a curve, the smallest first, each once.
+fn ascending(sizes: &[u64]) -> Vec<u64> {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
 fn share(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! The policies. Each has the sizes of its paper; its page names the section.
+//! The policies. Each has the sizes of its paper; its module names paper and place.
 //!
 //! In all of them a line that is held is passed by and keeps its place. If no line of the list that should give the
 //! victim may leave, another list gives it.

@@ -54,7 +54,11 @@ impl Queue {
     /// Takes the line at a place out.
     #[inline]
     pub(crate) fn take(&mut self, at: usize) {
-        self.ring.remove(at);
+        if at == 0 {
+            self.ring.pop_front()
+        } else {
+            self.ring.remove(at)
+        };
     }
 
     /// Removes a line, wherever it stands.
@@ -95,5 +99,42 @@ impl Queue {
 
     pub(crate) fn bytes(&self) -> usize {
         self.ring.capacity() * size_of::<Slot>() + self.stale.len() * size_of::<(Slot, u32)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use esker_base::Stream;
+
+    use super::*;
+
+    #[test]
+    fn lines_keep_their_order_while_others_are_removed() {
+        for lines in [1, 5, 40, 400] {
+            let (mut queue, mut plain) = (Queue::new(lines), Vec::new());
+            let mut rng = Stream::named(lines.into(), "queue");
+            for _ in 0..20_000 {
+                let slot = rng.below(lines.into()) as Slot;
+                if !plain.contains(&slot) {
+                    queue.push(slot);
+                    plain.push(slot);
+                } else if rng.chance(0.7) {
+                    queue.remove(slot);
+                    plain.retain(|other| *other != slot);
+                } else {
+                    let at = rng.below(plain.len() as u64 + 1) as usize;
+                    // A walk drops stale places on its way.
+                    let found: Vec<_> = (0..=at).map(|at| queue.get(at)).collect();
+                    assert_eq!(found.last().copied().flatten(), plain.get(at).copied());
+                    if at < plain.len() {
+                        queue.take(at);
+                        plain.remove(at);
+                    }
+                }
+                assert_eq!(queue.len(), plain.len());
+            }
+            assert!(queue.walk().eq(plain), "{lines} lines");
+            assert!(queue.ring.capacity() < 2 * lines as usize + 64, "{} for {lines} lines", queue.ring.capacity());
+        }
     }
 }

@@ -13,8 +13,8 @@ const SAMPLE: u64 = 10;
 #[derive(Clone, Copy)]
 struct Block([u64; 2 * ROWS]);
 
-/// A count-min sketch (Cormode and Muthukrishnan 2005) that ages: after ten uses a line all counters are halved, as
-/// TinyLFU has it (Einziger, Friedman and Manes 2017, sections 3.3 and 3.4). It is told hashes, not keys.
+/// A count-min sketch (Cormode and Muthukrishnan 2005) that ages. After ten uses a line it halves all counters, as
+/// TinyLFU does. It is told hashes, not keys.
 pub(crate) struct Sketch {
     blocks: Vec<Block>,
     uses: u64,

@@ -1,10 +1,10 @@
 //! Stack distances: how many lines were used since a line was last used, itself included (Mattson and others, IBM
 //! Systems Journal 1970).
 //!
-//! Positions in the trace have a bit that says whether they are the last use of their line. A distance is the number
-//! of bits behind a position. Counts of bits over 64, 4096 and 262144 positions are a tree of three levels, so moving
-//! a bit is six additions, and asking sums at most 63 neighbours a level. When the positions are used up, the bits
-//! move together.
+//! A position in the trace has a bit if it is the last use of its line. A distance is the number of bits behind a
+//! position. Counts of bits over 64, 4096 and 262144 positions are a tree of three levels. To move a bit is six
+//! additions, and a question sums at most 63 neighbours a level. When the positions are used up, the bits move
+//! together.
 
 use crate::ids::Ids;
 

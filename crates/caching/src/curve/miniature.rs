@@ -1,8 +1,9 @@
-//! Miniature simulation: any policy over a sample of the lines, in caches that are smaller by as much (Waldspurger and
-//! others, USENIX ATC 2017, section 3).
+//! Miniature simulation: any policy over a sample of the lines, in caches that are smaller by as much.
+//!
+//! Waldspurger and others, "Cache modeling and optimization using miniature simulations", USENIX ATC 2017.
 
 use crate::curve::sample::Sample;
-use crate::curve::{Curve, CurvePoint, Estimator};
+use crate::curve::{Curve, CurvePoint, Estimator, ascending};
 use crate::policy::{MakePolicy, Policy};
 use crate::request::LineUse;
 use crate::simulator::Simulator;
@@ -42,9 +43,6 @@ pub struct Miniature {
 impl Miniature {
     /// With the share `rate` of the lines, for these sizes. A smaller cache has at least a line.
     pub fn new(make: MakePolicy, rate: f64, sizes: &[u64]) -> Miniature {
-        let mut sizes = sizes.to_vec();
-        sizes.sort_unstable();
-        sizes.dedup();
         let of = |lines: u64| {
             let small = (lines as f64 * rate).round().max(f64::from(u8::from(lines > 0))) as u32;
             Size { lines, cache: Simulator::new(make(small), small), misses: [0.0; 2], misses_request: false }
@@ -52,7 +50,7 @@ impl Miniature {
         Miniature {
             sample: Sample::new(rate),
             rate,
-            sizes: sizes.into_iter().map(of).collect(),
+            sizes: ascending(sizes).into_iter().map(of).collect(),
             waiting: Vec::with_capacity(2 * TURN),
             request: (0, 0),
             seen: [0.0; 2],

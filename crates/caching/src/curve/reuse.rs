@@ -1,7 +1,7 @@
 //! Curves of LRU from reuse times alone: the uses of all lines since a line was last used. A use costs constant time.
 
 use crate::curve::steps::{NEVER, Steps};
-use crate::curve::{Curve, CurvePoint, Estimator};
+use crate::curve::{Curve, CurvePoint, Estimator, ascending};
 use crate::ids::Ids;
 use crate::request::LineUse;
 
@@ -29,7 +29,7 @@ impl Times {
     }
 }
 
-/// Takes reuse times for stack distances (the "relaxed reuse distance" of Guerra 2012). A reuse time is at
+/// Takes reuse times for stack distances (the relaxed reuse distance of the thesis). A reuse time is at
 /// least the stack distance, so this curve never has fewer misses than the exact one.
 pub struct Relaxed {
     times: Times,
@@ -58,7 +58,7 @@ impl Estimator for Relaxed {
 const FINE: u64 = 256;
 const FINE_BITS: u32 = FINE.ilog2();
 
-/// The kinetic model of average eviction times (Hu and others, USENIX ATC 2016, section 2). A line moves down the
+/// The kinetic model of average eviction times (Hu and others, USENIX ATC 2016). A line moves down the
 /// stack whenever the line that is used was not used for longer. So the share of uses with longer reuse times is its
 /// speed, and the sum of speeds over time its depth. In a cache of so many lines it lives until then.
 pub struct Aet {
@@ -73,10 +73,7 @@ pub struct Aet {
 impl Aet {
     /// For these sizes in lines.
     pub fn new(sizes: &[u64]) -> Aet {
-        let mut sizes = sizes.to_vec();
-        sizes.sort_unstable();
-        sizes.dedup();
-        Aet { times: Times::new(), sizes, counts: Vec::new(), sums: [0.0; 3], longest: 0 }
+        Aet { times: Times::new(), sizes: ascending(sizes), counts: Vec::new(), sums: [0.0; 3], longest: 0 }
     }
 
     fn count(&mut self, time: u64, uses: [f64; 3]) {

@@ -1,4 +1,7 @@
-//! SHARDS: the exact method over a sample of lines (Waldspurger and others, FAST 2015, sections 3.1 to 3.3).
+//! SHARDS: the exact method over a sample of lines.
+//!
+//! Waldspurger and others, "Efficient MRC construction with SHARDS", FAST 2015: fixed rate, fixed size, and the
+//! adjustment of counts.
 
 use std::collections::BTreeSet;
 

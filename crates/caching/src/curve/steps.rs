@@ -1,6 +1,6 @@
 //! Uses by their distance, in the steps between the sizes of a curve.
 
-use crate::curve::{Curve, CurvePoint};
+use crate::curve::{Curve, CurvePoint, ascending};
 use crate::request::LineUse;
 
 /// The distance of a first use: no cache has the line.
@@ -17,9 +17,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) fn new(sizes: &[u64]) -> Steps {
-        let mut sizes = sizes.to_vec();
-        sizes.sort_unstable();
-        sizes.dedup();
+        let sizes = ascending(sizes);
         Steps { counts: vec![[0.0; 2]; sizes.len() + 1], sizes, farthest: 0 }
     }
 

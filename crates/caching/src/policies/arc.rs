@@ -1,5 +1,6 @@
-//! ARC: recency and frequency share the cache, and ghosts of both say which deserves more (Megiddo and Modha, FAST
-//! 2003, figure 4).
+//! ARC: recency and frequency share the cache, and ghosts of both say which deserves more.
+//!
+//! Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4.
 
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;

@@ -1,4 +1,6 @@
-//! LIRS: lines whose last two uses lie far apart leave first (Jiang and Zhang, SIGMETRICS 2002, section 3).
+//! LIRS: lines whose last two uses lie far apart leave first.
+//!
+//! Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy", SIGMETRICS 2002.
 
 use crate::ghosts::Ghosts;
 use crate::links::Links;

@@ -1,5 +1,6 @@
-//! MQ: queues by how often lines were used, for caches below other caches (Zhou, Philbin and Li, USENIX ATC 2001,
-//! section 4).
+//! MQ: queues by how often lines were used, for caches below other caches.
+//!
+//! Zhou, Philbin and Li, "The multi-queue replacement algorithm for second level buffer caches", USENIX ATC 2001.
 
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;

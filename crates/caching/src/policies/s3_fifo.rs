@@ -1,5 +1,6 @@
-//! S3-FIFO: a small queue lets most lines go early, and ghosts bring some back (Yang and others, SOSP 2023, algorithm
-//! 1).
+//! S3-FIFO: a small queue lets most lines go early, and ghosts bring some back.
+//!
+//! Yang and others, "FIFO queues are all you need for cache eviction", SOSP 2023, algorithm 1.
 
 use std::collections::VecDeque;
 
@@ -15,9 +16,9 @@ const MAIN: u8 = 8;
 /// Uses with which a line of the small queue moves on.
 const MOVES: u8 = 2;
 
-/// S3-FIFO with the paper's sizes: a tenth of the lines is the small queue, and as many keys are remembered as the main
-/// queue has lines. A hit is one store. As in the authors' own simulator, lines go to the main queue while the cache
-/// fills and the small queue is full.
+/// S3-FIFO with the paper's sizes. A tenth of the lines is the small queue. Ghosts are as many as the main queue has
+/// lines. A hit is one store. As in the simulator of the authors, lines go to the main queue while the cache fills and
+/// the small queue is full.
 pub struct S3Fifo {
     small: Queue,
     main: Queue,

@@ -1,5 +1,7 @@
-//! SIEVE: a hand passes from old lines to new ones and takes the first that was not used (Zhang and others, NSDI 2024,
-//! section 3).
+//! SIEVE: a hand passes from old lines to new ones and takes the first that was not used.
+//!
+//! Zhang and others, "SIEVE is simpler than LRU: an efficient turn-key eviction algorithm for web caches", NSDI 2024,
+//! algorithm 1.
 
 use crate::links::Links;
 use crate::{Lines, Policy, Recall, Slot};

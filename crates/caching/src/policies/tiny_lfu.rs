@@ -1,5 +1,7 @@
-//! W-TinyLFU: a line that comes must have been used more often than the line that would leave for it (Einziger,
-//! Friedman and Manes, ACM Transactions on Storage 2017, section 4).
+//! W-TinyLFU: a line that comes must have been used more often than the line that would leave for it.
+//!
+//! Einziger, Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage 13,
+//! 2017, section "W-TinyLFU". Ties go to the line that is there.
 
 use crate::index::hash;
 use crate::lists::Lists;

@@ -1,5 +1,7 @@
-//! 2Q: a line must come back after it left a short queue before it counts as hot (Johnson and Shasha, VLDB 1994,
-//! section 3, "full version").
+//! 2Q: a line must come back after it left a short queue before it counts as hot.
+//!
+//! Johnson and Shasha, "2Q: a low overhead high performance buffer management replacement algorithm", VLDB 1994, the
+//! full version.
 
 use crate::ghosts::Ghosts;
 use crate::lists::Lists;
@@ -8,8 +10,8 @@ use crate::{Lines, Policy, Recall, Slot};
 const RECENT: u8 = 0;
 const HOT: u8 = 1;
 
-/// 2Q with the paper's sizes: the queue `A1in` of new lines aims at a quarter of the cache, and `A1out` remembers as
-/// many keys as half of it holds. `Am` is an LRU list.
+/// 2Q with the sizes that the paper recommends. The queue `A1in` of new lines aims at a quarter of the cache. `A1out`
+/// remembers as many keys as half of the cache holds. `Am` is an LRU list.
 pub struct TwoQ {
     lists: Lists,
     recent_most: u32,

@@ -93,7 +93,7 @@ fn the_kinetic_model_is_near_and_nearer_than_relaxed_distances() {
     }
 }
 
-/// More than ten thousand sampled lines, and sizes of a hundred of them or more: in smaller caches a few hot lines are
+/// More than ten thousand sampled lines, and sizes of a hundred of them or more. In smaller caches a few hot lines make
 /// most of the curve, and a sample has them or not.
 #[test]
 fn samples_are_near_the_exact_curve() {
