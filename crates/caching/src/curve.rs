@@ -17,10 +17,10 @@ pub use shards::Shards;
 
 use crate::request::LineUse;
 
-/// A method that is told the uses of a trace one by one. The last request must be whole when it is asked.
+/// A method that is told the uses of a trace piece by piece. The last request must be whole when it is asked.
 pub trait Estimator {
-    /// Takes a use of a line.
-    fn add(&mut self, line: LineUse);
+    /// Takes the next uses. Pieces may have any length, and end within requests. Long ones are faster.
+    fn add(&mut self, lines: &[LineUse]);
 
     /// The curve of the uses so far.
     fn curve(&mut self) -> Curve;

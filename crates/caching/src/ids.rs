@@ -1,6 +1,7 @@
 //! Dense numbers for keys, so that everything about a key is an array.
 
-use crate::index::{Index, hash};
+use crate::index::{BATCH, Index, NONE, hash};
+use crate::request::LineUse;
 
 const LOAD: f64 = 0.5;
 const FIRST: u32 = 1 << 10;
@@ -33,6 +34,14 @@ impl Ids {
             Some(id) => (id, false),
             None => (self.add(key), true),
         }
+    }
+
+    /// The numbers of up to a batch of lines, as far as a short look says.
+    pub(crate) fn guess(&self, lines: &[LineUse]) -> [u32; BATCH] {
+        let (mut keys, mut ids) = ([0; BATCH], [NONE; BATCH]);
+        keys.iter_mut().zip(lines).for_each(|(key, line)| *key = line.key);
+        self.index.guess(&keys[..lines.len().min(BATCH)], &self.keys, &mut ids);
+        ids
     }
 
     fn add(&mut self, key: u64) -> u32 {

@@ -10,6 +10,10 @@ use esker_base::digest::mix;
 use crate::Slot;
 
 const PLACES: usize = 16;
+/// Keys that are looked up at once.
+pub(crate) const BATCH: usize = 32;
+/// A number that no key has.
+pub(crate) const NONE: Slot = Slot::MAX;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
@@ -63,12 +67,20 @@ impl Index {
         None
     }
 
-    /// A number that the key with this hash may have. `None` says nothing.
+    /// The numbers of up to a batch of keys. `NONE` says only that one was not found at the first place. `keys` has the
+    /// keys by number. No look-up needs the one before, so the processor fetches all buckets at the same time.
     #[inline]
-    pub(crate) fn guess(&self, hash: u64) -> Option<Slot> {
-        let at = self.home(hash);
-        let places = self.matches(at, self.tag(hash));
-        (places != 0).then(|| self.slot(at, places.trailing_zeros()))
+    pub(crate) fn guess(&self, wanted: &[u64], keys: &[u64], slots: &mut [Slot; BATCH]) {
+        for (key, slot) in wanted.iter().zip(slots.iter_mut()) {
+            let hash = hash(*key);
+            let places = self.matches(self.home(hash), self.tag(hash));
+            *slot = if places == 0 { NONE } else { self.slot(self.home(hash), places.trailing_zeros()) };
+        }
+        for (key, slot) in wanted.iter().zip(slots.iter_mut()) {
+            if keys.get(*slot as usize) != Some(key) {
+                *slot = NONE;
+            }
+        }
     }
 
     /// Adds the number of a key that is not there.

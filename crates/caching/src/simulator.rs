@@ -1,14 +1,11 @@
 //! A cache without data: plays uses of lines against a policy, and counts.
 
-use crate::index::{Index, hash};
+use crate::index::{BATCH, Index, NONE, hash};
 use crate::request::LineUse;
 use crate::{Lines, Policy, Slot};
 
 /// The share of places that the index uses.
 const LOAD: f64 = 0.5;
-/// Keys that are looked up at once, so that the processor fetches their buckets at the same time.
-const BATCH: usize = 32;
-const NONE: Slot = Slot::MAX;
 
 /// What a simulator has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +31,7 @@ pub trait Directory {
     /// Puts a key that is in no line into a line. A key that was there before is in no line then.
     fn put(&mut self, key: u64, slot: Slot);
 
-    /// Lines in which the keys are, as far as a short look says.
+    /// Lines in which up to a batch of keys are, as far as a short look says.
     fn guess(&self, keys: &[u64], slots: &mut [Slot; BATCH]);
 
     /// Memory in bytes.
@@ -79,14 +76,7 @@ impl Directory for Hashed {
 
     #[inline]
     fn guess(&self, keys: &[u64], slots: &mut [Slot; BATCH]) {
-        for (key, slot) in keys.iter().zip(slots.iter_mut()) {
-            *slot = self.index.guess(hash(*key)).unwrap_or(NONE);
-        }
-        for (key, slot) in keys.iter().zip(slots.iter_mut()) {
-            if self.key(*slot) != Some(*key) {
-                *slot = NONE;
-            }
-        }
+        self.index.guess(keys, &self.keys, slots);
     }
 
     fn bytes(&self) -> usize {

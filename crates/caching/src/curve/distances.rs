@@ -7,6 +7,8 @@
 //! together.
 
 use crate::ids::Ids;
+use crate::index::{BATCH, NONE};
+use crate::request::LineUse;
 
 const FAN: usize = 64;
 const BLOCK: usize = FAN * FAN;
@@ -49,20 +51,37 @@ impl Distances {
 
     /// Uses a line. Gives its distance, unless it is used for the first time.
     pub(crate) fn reference(&mut self, key: u64) -> Option<u64> {
+        let (id, is_new) = self.ids.of(key);
+        if is_new {
+            self.len += 1;
+            self.last.resize(self.ids.bound() as usize, 0);
+        }
+        self.move_up(id, is_new)
+    }
+
+    /// Uses lines, and tells each with its distance.
+    pub(crate) fn reference_all(&mut self, lines: &[LineUse], mut tell: impl FnMut(Option<u64>, LineUse)) {
+        for batch in lines.chunks(BATCH) {
+            let ids = self.ids.guess(batch);
+            for (line, id) in batch.iter().zip(ids) {
+                let distance = if id == NONE { self.reference(line.key) } else { self.move_up(id, false) };
+                tell(distance, *line);
+            }
+        }
+    }
+
+    /// Moves a line to the next position. Gives the distance from the one before, unless it had none.
+    fn move_up(&mut self, id: u32, is_new: bool) -> Option<u64> {
         if self.now == self.bits.len() * FAN {
             self.renumber();
         }
-        let (id, is_new) = self.ids.of(key);
+        let at = std::mem::replace(&mut self.last[id as usize], self.now as u32) as usize;
         let distance = if is_new {
-            self.len += 1;
-            self.last.resize(self.ids.bound() as usize, 0);
             None
         } else {
-            let at = self.last[id as usize] as usize;
             self.unset(at);
             Some(self.after(at) + 1)
         };
-        self.last[id as usize] = self.now as u32;
         self.set(self.now, id);
         self.now += 1;
         distance

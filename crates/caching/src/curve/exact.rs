@@ -19,9 +19,9 @@ impl Exact {
 }
 
 impl Estimator for Exact {
-    fn add(&mut self, line: LineUse) {
-        let distance = self.distances.reference(line.key).unwrap_or(NEVER);
-        self.steps.add_use(distance, line);
+    fn add(&mut self, lines: &[LineUse]) {
+        let Exact { distances, steps } = self;
+        distances.reference_all(lines, |distance, line| steps.add_use(distance.unwrap_or(NEVER), line));
     }
 
     fn curve(&mut self) -> Curve {

@@ -57,6 +57,19 @@ impl Miniature {
         }
     }
 
+    fn add_use(&mut self, line: LineUse) {
+        self.seen[0] += f64::from(u8::from(line.is_last));
+        self.seen[1] += f64::from(line.bytes);
+        self.request.0 += 1;
+        if self.sample.takes(line.key).is_some() {
+            let LineUse { key, bytes, is_last } = line;
+            self.waiting.push(Sampled { key, bytes, part: 0.0, is_last });
+        }
+        if line.is_last {
+            self.end_request();
+        }
+    }
+
     fn end_request(&mut self) {
         let (lines, first) = self.request;
         self.waiting[first..].iter_mut().for_each(|line| line.part = 1.0 / f64::from(lines));
@@ -89,17 +102,8 @@ impl Miniature {
 }
 
 impl Estimator for Miniature {
-    fn add(&mut self, line: LineUse) {
-        self.seen[0] += f64::from(u8::from(line.is_last));
-        self.seen[1] += f64::from(line.bytes);
-        self.request.0 += 1;
-        if self.sample.takes(line.key).is_some() {
-            let LineUse { key, bytes, is_last } = line;
-            self.waiting.push(Sampled { key, bytes, part: 0.0, is_last });
-        }
-        if line.is_last {
-            self.end_request();
-        }
+    fn add(&mut self, lines: &[LineUse]) {
+        lines.iter().for_each(|line| self.add_use(*line));
     }
 
     fn curve(&mut self) -> Curve {

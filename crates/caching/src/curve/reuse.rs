@@ -3,6 +3,7 @@
 use crate::curve::steps::{NEVER, Steps};
 use crate::curve::{Curve, CurvePoint, Estimator, ascending};
 use crate::ids::Ids;
+use crate::index::{BATCH, NONE};
 use crate::request::LineUse;
 
 /// When each line was last used.
@@ -17,10 +18,20 @@ impl Times {
         Times { ids: Ids::new(), last: Vec::new(), now: 0 }
     }
 
-    /// Uses a line, and gives its reuse time.
-    fn reference(&mut self, key: u64) -> u64 {
+    /// Uses lines, and tells each with its reuse time.
+    fn reference_all(&mut self, lines: &[LineUse], mut tell: impl FnMut(u64, LineUse)) {
+        for batch in lines.chunks(BATCH) {
+            let ids = self.ids.guess(batch);
+            for (line, id) in batch.iter().zip(ids) {
+                tell(self.reference(line.key, id), *line);
+            }
+        }
+    }
+
+    /// Uses a line, which may have this number, and gives its reuse time.
+    fn reference(&mut self, key: u64, id: u32) -> u64 {
         self.now += 1;
-        let (id, is_new) = self.ids.of(key);
+        let (id, is_new) = if id == NONE { self.ids.of(key) } else { (id, false) };
         if is_new {
             self.last.push(self.now);
             return NEVER;
@@ -44,9 +55,9 @@ impl Relaxed {
 }
 
 impl Estimator for Relaxed {
-    fn add(&mut self, line: LineUse) {
-        let time = self.times.reference(line.key);
-        self.steps.add_use(time, line);
+    fn add(&mut self, lines: &[LineUse]) {
+        let Relaxed { times, steps } = self;
+        times.reference_all(lines, |time, line| steps.add_use(time, line));
     }
 
     fn curve(&mut self) -> Curve {
@@ -64,48 +75,60 @@ const FINE_BITS: u32 = FINE.ilog2();
 pub struct Aet {
     times: Times,
     sizes: Vec<u64>,
-    /// Line uses, requests and bytes by reuse time.
-    counts: Vec<[f64; 3]>,
+    counts: ReuseCounts,
+}
+
+/// Line uses, requests and bytes by reuse time.
+#[derive(Default)]
+struct ReuseCounts {
+    buckets: Vec<[f64; 3]>,
     sums: [f64; 3],
+    /// The longest reuse time of the request so far.
     longest: u64,
+}
+
+impl ReuseCounts {
+    fn add_use(&mut self, time: u64, line: LineUse) {
+        self.longest = self.longest.max(time);
+        self.add(time, [1.0, 0.0, line.bytes.into()]);
+        if line.is_last {
+            let longest = std::mem::take(&mut self.longest);
+            self.add(longest, [0.0, 1.0, 0.0]);
+        }
+    }
+
+    fn add(&mut self, time: u64, uses: [f64; 3]) {
+        add(&mut self.sums, uses);
+        if time != NEVER {
+            let bucket = bucket_of(time);
+            if self.buckets.len() <= bucket {
+                self.buckets.resize(bucket + 1, [0.0; 3]);
+            }
+            add(&mut self.buckets[bucket], uses);
+        }
+    }
 }
 
 impl Aet {
     /// For these sizes in lines.
     pub fn new(sizes: &[u64]) -> Aet {
-        Aet { times: Times::new(), sizes: ascending(sizes), counts: Vec::new(), sums: [0.0; 3], longest: 0 }
-    }
-
-    fn count(&mut self, time: u64, uses: [f64; 3]) {
-        add(&mut self.sums, uses);
-        if time != NEVER {
-            let bucket = bucket_of(time);
-            if self.counts.len() <= bucket {
-                self.counts.resize(bucket + 1, [0.0; 3]);
-            }
-            add(&mut self.counts[bucket], uses);
-        }
+        Aet { times: Times::new(), sizes: ascending(sizes), counts: ReuseCounts::default() }
     }
 }
 
 impl Estimator for Aet {
-    fn add(&mut self, line: LineUse) {
-        let time = self.times.reference(line.key);
-        self.longest = self.longest.max(time);
-        self.count(time, [1.0, 0.0, line.bytes.into()]);
-        if line.is_last {
-            let longest = std::mem::take(&mut self.longest);
-            self.count(longest, [0.0, 1.0, 0.0]);
-        }
+    fn add(&mut self, lines: &[LineUse]) {
+        let Aet { times, counts, .. } = self;
+        times.reference_all(lines, |time, line| counts.add_use(time, line));
     }
 
     fn curve(&mut self) -> Curve {
-        let [all, requests, bytes] = self.sums;
+        let [all, requests, bytes] = self.counts.sums;
         let mut points = Vec::with_capacity(self.sizes.len());
         let mut sizes = self.sizes.iter().peekable();
-        let (mut longer, mut depth) = (self.sums, 0.0);
+        let (mut longer, mut depth) = (self.counts.sums, 0.0);
         // No reuse time is 0.
-        for (bucket, counts) in self.counts.iter().enumerate().skip(1) {
+        for (bucket, counts) in self.counts.buckets.iter().enumerate().skip(1) {
             // All uses in a bucket have times up to its end. Depth grows from the end of the bucket before.
             let (from, to) = (end_of(bucket) - width_of(bucket), end_of(bucket));
             let speed = (longer[0] - counts[0] * (to - from - 1.0) / (2.0 * (to - from))) / all;
@@ -176,7 +199,7 @@ mod tests {
     #[test]
     fn a_reuse_time_counts_uses_and_not_lines() {
         let mut times = Times::new();
-        let of = |key, times: &mut Times| times.reference(key);
+        let of = |key, times: &mut Times| times.reference(key, NONE);
         let [a, b] = [1, 2];
         assert_eq!([a, b, b, a].map(|key| of(key, &mut times)), [NEVER, NEVER, 1, 3]);
     }

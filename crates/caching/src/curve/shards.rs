@@ -72,6 +72,18 @@ impl Shards {
         }
     }
 
+    fn add_use(&mut self, line: LineUse) {
+        self.seen[0] += f64::from(u8::from(line.is_last));
+        self.seen[1] += f64::from(line.bytes);
+        self.request.0 += 1;
+        if let Some(hash) = self.sample.takes(line.key) {
+            self.add_sampled(hash, line.bytes);
+        }
+        if line.is_last {
+            self.end_request();
+        }
+    }
+
     fn end_request(&mut self) {
         let (lines, sampled) = &mut self.request;
         for (distance, rate) in sampled.drain(..) {
@@ -82,17 +94,8 @@ impl Shards {
 }
 
 impl Estimator for Shards {
-    #[inline]
-    fn add(&mut self, line: LineUse) {
-        self.seen[0] += f64::from(u8::from(line.is_last));
-        self.seen[1] += f64::from(line.bytes);
-        self.request.0 += 1;
-        if let Some(hash) = self.sample.takes(line.key) {
-            self.add_sampled(hash, line.bytes);
-        }
-        if line.is_last {
-            self.end_request();
-        }
+    fn add(&mut self, lines: &[LineUse]) {
+        lines.iter().for_each(|line| self.add_use(*line));
     }
 
     fn curve(&mut self) -> Curve {
