@@ -3,22 +3,43 @@
 use crate::{Lines, Slot};
 
 #[derive(Clone, Copy)]
-struct Link {
+struct Link<T> {
     older: u32,
     newer: u32,
+    with: T,
 }
 
 /// Lists that share numbers `0..nodes`. A number is in one list or in none. Each list is a ring through an end of its
-/// own, so linking has no special cases. A number in no list points at itself.
-pub(crate) struct Links {
-    links: Vec<Link>,
+/// own, so linking has no special cases. A number in no list points at itself. What belongs to a number may lie beside
+/// its links.
+pub(crate) struct Links<T = ()> {
+    links: Vec<Link<T>>,
     nodes: u32,
 }
 
-impl Links {
-    pub(crate) fn new(nodes: u32, lists: u32) -> Links {
-        let alone = |at| Link { older: at, newer: at };
+impl<T: Copy + Default> Links<T> {
+    pub(crate) fn new(nodes: u32, lists: u32) -> Links<T> {
+        let alone = |at| Link { older: at, newer: at, with: T::default() };
         Links { links: (0..nodes + lists).map(alone).collect(), nodes }
+    }
+
+    /// What belongs to a number.
+    #[inline]
+    pub(crate) fn with(&self, node: u32) -> T {
+        self.links[node as usize].with
+    }
+
+    /// Sets what belongs to a number.
+    #[inline]
+    pub(crate) fn set(&mut self, node: u32, with: T) {
+        self.links[node as usize].with = with;
+    }
+
+    /// Places a number between two neighbours.
+    #[inline]
+    fn place(&mut self, node: u32, older: u32, newer: u32) {
+        let link = &mut self.links[node as usize];
+        (link.older, link.newer) = (older, newer);
     }
 
     /// Puts a number that is in no list at the newest place.
@@ -26,7 +47,7 @@ impl Links {
     pub(crate) fn push(&mut self, list: u32, node: u32) {
         let end = self.nodes + list;
         let newest = self.links[end as usize].older;
-        self.links[node as usize] = Link { older: newest, newer: end };
+        self.place(node, newest, end);
         self.links[newest as usize].newer = node;
         self.links[end as usize].older = node;
     }
@@ -34,10 +55,10 @@ impl Links {
     /// Takes a number out of its list. A number in no list stays alone.
     #[inline]
     pub(crate) fn unlink(&mut self, node: u32) {
-        let Link { older, newer } = self.links[node as usize];
+        let Link { older, newer, .. } = self.links[node as usize];
         self.links[older as usize].newer = newer;
         self.links[newer as usize].older = older;
-        self.links[node as usize] = Link { older: node, newer: node };
+        self.place(node, node, node);
     }
 
     /// Whether a number is in a list.
@@ -51,7 +72,7 @@ impl Links {
         let newer = self.links[old as usize].newer;
         self.unlink(old);
         let older = self.links[newer as usize].older;
-        self.links[new as usize] = Link { older, newer };
+        self.place(new, older, newer);
         self.links[older as usize].newer = new;
         self.links[newer as usize].older = new;
     }
@@ -80,6 +101,6 @@ impl Links {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.links.capacity() * size_of::<Link>()
+        self.links.capacity() * size_of::<Link<T>>()
     }
 }

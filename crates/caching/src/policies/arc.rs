@@ -51,7 +51,7 @@ impl Policy for Arc {
     }
 
     fn miss(&mut self, key: u64) -> Recall {
-        let Some(ghost) = self.left.take(key) else { return Recall::default() };
+        let Some((_, ghost)) = self.left.take(key) else { return Recall::default() };
         self.adapt(ghost.list);
         Recall(1 + ghost.list)
     }

@@ -103,8 +103,8 @@ impl Policy for Lirs {
     }
 
     fn miss(&mut self, key: u64) -> Recall {
-        let Some(ghost) = self.left.take(key) else { return Recall::default() };
-        self.stack.unlink(self.lines + ghost.at);
+        let Some((ghost, _)) = self.left.take(key) else { return Recall::default() };
+        self.stack.unlink(self.lines + ghost);
         Recall(1)
     }
 

@@ -86,7 +86,7 @@ impl Policy for Mq {
 
     fn miss(&mut self, key: u64) -> Recall {
         self.now += 1;
-        Recall(self.left.take(key).map_or(0, |ghost| ghost.note))
+        Recall(self.left.take(key).map_or(0, |(_, ghost)| ghost.note))
     }
 
     fn evict(&mut self, _recall: Recall, lines: &dyn Lines) -> Option<Slot> {
