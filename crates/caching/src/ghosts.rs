@@ -14,8 +14,8 @@ pub(crate) struct Ghost {
     pub(crate) note: u8,
 }
 
-/// Up to a number of keys in a few lists, each with a note of the policy. A ghost has a number, which is free again when
-/// its key is forgotten.
+/// Up to a number of keys in a few lists, each with a note of the policy. A ghost has a number, which is free again
+/// when its key is forgotten.
 pub(crate) struct Ghosts {
     index: Index,
     order: Links<Ghost>,
