@@ -22,9 +22,10 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// With at least one counter a row for each line.
+    /// With a word of sixteen counters a line, as Caffeine has it. With a quarter of that, keys that share counters
+    /// cost a hundredth of all requests on a Zipf trace.
     pub(crate) fn new(lines: u32) -> Sketch {
-        let blocks = lines.max(1).next_power_of_two().div_ceil(ROW);
+        let blocks = lines.max(1).next_power_of_two().div_ceil(2 * ROWS as u32);
         Sketch {
             blocks: vec![Block([0; 2 * ROWS]); blocks as usize],
             uses: 0,
