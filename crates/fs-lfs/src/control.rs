@@ -282,7 +282,7 @@ pub trait LfsControl {
     /// Blocks of which the logs of a segment tell. Only the checksums of the medium vouch for them.
     ///
     /// # Errors
-    /// `EINVAL`: there is no such segment. `EIO`: its logs cannot be read.
+    /// `EINVAL`: there is no such segment. `EBUSY`: logs go on in it, or are being written. `EIO`: they cannot be read.
     fn logs(&self, segment: u64) -> Answer<SegmentLogs>;
 
     /// Cleans segments: blocks move, virtual blocks and checkpoints go, victims become clean, all in one checkpoint.

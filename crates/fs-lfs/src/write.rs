@@ -24,6 +24,7 @@ mod logs;
 mod meta;
 mod moves;
 mod names;
+mod nearby;
 mod order;
 mod plan;
 mod recovery;
@@ -328,6 +329,7 @@ impl Inner {
                 inner.latch.check()?;
                 let asked = inner.commit.asked();
                 let done = work(&inner).await;
+                inner.core.taken.borrow_mut().clear();
                 inner.latched(done).map(|done| (asked, done))
             };
             inner.making.alone(work).await

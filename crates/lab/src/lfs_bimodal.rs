@@ -4,14 +4,23 @@
 //! tenths of the overwrites. Each round overwrites until the store is full. Between two rounds the cleaner works until
 //! a fifth of the segments is clean. Live shares of all full segments at the end of the last round lie in 512 bins.
 //!
-//! All figures are *simulated*, by the store of the cleaning crate: it has no metadata, no checkpoints and no time.
-//! [`figures`] takes live counts of any store, so those of a served file system can stand beside them.
+//! All figures are *simulated*: by the store of the cleaning crate, which has no metadata, no checkpoints and no time;
+//! and, with ids that begin with `lfs_`, by `lfs` on modelled flash with its cleaner. There an overwrite of a file of
+//! one block also writes its inode, and entries of the DAT. A write takes 10 ms for the ages of segments.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
+use esker_base::units::MIB;
 use esker_cleaning::model::load::{Load, TEN_NINETY};
 use esker_cleaning::model::{Cleaner, Filled, Placement, Shape, SimulationPlan, Victims, fill};
 use esker_cleaning::policy::named;
+use esker_fs_lfs::cleaner::CleanerTurn;
+use esker_fs_lfs::{LfsCleaner, LfsConfig};
 use esker_report::{Axis, Figure as Plot, Series};
+use esker_trace_nfs::{AccessPattern, HotCold};
 
+use crate::lfs_mounted::{Disk, EPOCH, Mounted, cleaner_config};
 use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Figures begin with the first word; the second names the policy.
@@ -22,12 +31,22 @@ const POLICIES: [(&str, &str); 5] = [
     ("timestamp", "timestamp"),
     ("adaptive", "adaptive"),
 ];
+/// Policies of which `lfs` is filled and cleaned.
+const MOUNTED: usize = 2;
+const FLASH: &str = "ssd-model profile=ssd-sata-2021";
+/// Time of a write on `lfs`, in nanoseconds, and writes between two checkpoints.
+const WRITE_NS: i64 = 10_000_000;
+const WRITES_PER_SYNC: u64 = 1_000;
+/// Writes between two looks at the clean segments, as [`HotCold`] has it.
+const WRITES_PER_LOOK: i64 = 16;
 const ROUNDS: u32 = 24;
 const BINS: usize = 512;
 const LIVE: f64 = 0.60;
 /// Share of the segments that is clean behind a pass, and of those that are left for the cleaner.
 const TARGET: f64 = 0.20;
 const RESERVE: f64 = 0.01;
+/// Share of the segments of `lfs` that is clean when it counts as full: the file system holds back some for itself.
+const FULL: f64 = 0.07;
 /// Share of the blocks that is hot.
 const HOT: f64 = 0.1;
 /// Cold files that were overwritten in the source's run.
@@ -69,12 +88,73 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         );
         shares.push((policy, live));
     }
+    for (word, policy) in POLICIES.into_iter().take(MOUNTED) {
+        let filled = on_lfs(lab, policy)?;
+        let figures = figures(&format!("lfs_{word}"), &filled.live);
+        let told: Vec<String> = figures.iter().map(|figure| format!("{} {:.3}", figure.id, figure.value)).collect();
+        lab.say(format!("lfs, {policy}: {}, {:.3} blocks for each file", told.join(", "), filled.blocks_per_write));
+        all.extend(figures);
+        let unit = "blocks written per overwritten file";
+        all.push(Figure::alone(format!("lfs_{word}_wa"), filled.blocks_per_write, unit));
+        shares.push((if word == "cb" { "cost-benefit, lfs" } else { "greedy, lfs" }, filled.live));
+    }
     plots(&shares).into_iter().for_each(|plot| lab.draw(plot));
     Ok(all)
 }
 
 fn live_shares(filled: &Filled, blocks: u32) -> Vec<f64> {
     filled.live.iter().map(|live| f64::from(*live) / f64::from(blocks)).collect()
+}
+
+/// What rounds on `lfs` came to.
+struct FilledLfs {
+    live: Vec<f64>,
+    blocks_per_write: f64,
+}
+
+/// Fills and cleans `lfs` on modelled flash.
+fn on_lfs(lab: &Lab<'_>, policy: &'static str) -> Result<FilledLfs, LabError> {
+    let (bytes, segment) = lab.scale((192 * MIB, MIB / 4), (2_400 * MIB, MIB));
+    let disk = Disk { model: FLASH, bytes, segment_bytes: Some(segment) };
+    let seed = lab.seed;
+    Mounted::on(seed, disk, LfsConfig::usual(), async move |mounted| {
+        let clock = Rc::new(Cell::new(EPOCH));
+        let cleaner = LfsCleaner::new(&mounted.rt, Rc::new(mounted.fs.control()), cleaner_config(policy));
+        let mut target = mounted.target(&clock);
+        let mut files = HotCold::new(AccessPattern::HotCold, (LIVE * 100.0) as u64, WRITES_PER_SYNC, seed);
+        let segments = mounted.stat("clean_segments") + mounted.stat("dirty_segments");
+        let (mut overwritten, mut before) = (0, 0.0);
+        for round in 0..ROUNDS {
+            let mut has_room = |_: &_| {
+                clock.set(clock.get() + WRITES_PER_LOOK * WRITE_NS);
+                mounted.stat("clean_segments") > segments * FULL
+            };
+            let filled = files.fill(&mut target, None, &mut has_room).await.map_err(LabError::data)?;
+            // The first round makes the files.
+            if round == 0 {
+                before = mounted.blocks_written();
+            } else {
+                overwritten += filled.overwritten;
+            }
+            if round + 1 < ROUNDS {
+                clean(&mounted, &cleaner, segments * TARGET).await?;
+            }
+        }
+        mounted.sync().await?;
+        let blocks_per_write = (mounted.blocks_written() - before) / overwritten as f64;
+        Ok(FilledLfs { live: mounted.live_shares().await?, blocks_per_write })
+    })
+}
+
+/// Cleans until so many segments are clean.
+async fn clean(mounted: &Mounted, cleaner: &LfsCleaner, clean: f64) -> Result<(), LabError> {
+    while mounted.stat("clean_segments") < clean {
+        match cleaner.turn().await.map_err(LabError::data)? {
+            CleanerTurn::Made(_) => {}
+            turn => mounted.rt.sleep(cleaner.pause_after(&turn)).await,
+        }
+    }
+    Ok(())
 }
 
 /// Shares of the segments that are hardly, half and nearly full.

@@ -2,17 +2,21 @@
 //!
 //! The disk holds content in memory. A layer counts what the disk gets. Virtual time knows the disk and no CPU.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::units::MIB;
 use esker_base::{Errno, Nanos, Time};
 use esker_block::Buf;
 use esker_fs_lfs::check::Counted;
-use esker_fs_lfs::{Lfs, LfsConfig, LfsError, MkfsConfig, check, mkfs};
+use esker_fs_lfs::cleaner::config::{Recent, Share, StepLimits};
+use esker_fs_lfs::{CleanerConfig, Lfs, LfsConfig, LfsControl, LfsError, MkfsConfig, check, mkfs};
+use esker_fs_posix::{Settings, World};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_stack::Export;
-use esker_vfs::{At, Call, Entry, FileSystem, Name, New, NewKind, Remove, Stamp, Sync, Write};
+use esker_trace_nfs::ProcessTarget;
+use esker_vfs::{At, Call, Cred, Entry, FileSystem, Name, New, NewKind, Remove, Stamp, Sync, Write};
 
 use esker_lab_kit::rig::vol;
 use esker_lab_kit::{LabError, Rig};
@@ -21,6 +25,12 @@ use esker_lab_kit::{LabError, Rig};
 pub(crate) const BLOCK: u64 = 4096;
 /// Nanoseconds since 1970 at which worlds begin.
 pub(crate) const EPOCH: i64 = 1_800_000_000_000_000_000;
+
+/// Pause of a cleaner where segments enough are clean, or none can be cleaned.
+const PAUSE: Nanos = Nanos::millis(100);
+
+/// A wait in the world of the file system.
+pub(crate) type Sleeping = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 /// What a file system is made on.
 #[derive(Clone, Copy)]
@@ -129,6 +139,30 @@ impl Mounted {
         peak
     }
 
+    /// A process on the file system, as the target of a replay. `clock` has the time of its calls.
+    pub(crate) fn target(&self, clock: &Rc<Cell<i64>>) -> ProcessTarget<impl FnMut(Nanos) -> Sleeping + use<>> {
+        let (rt, clock) = (self.rt.clone(), clock.clone());
+        let world = World::new(Rc::new(self.fs.clone()), Settings::usual(), move || Stamp(clock.get()));
+        ProcessTarget::new(world.process(Cred::root()), move |span| {
+            let rt = rt.clone();
+            Box::pin(async move { rt.sleep(span).await }) as Sleeping
+        })
+    }
+
+    /// Live share of each segment that was written.
+    pub(crate) async fn live_shares(&self) -> Result<Vec<f64>, LabError> {
+        let control = self.fs.control();
+        let totals = control.totals().await.map_err(LabError::data)?;
+        let (mut shares, mut from) = (Vec::new(), 0);
+        while from < totals.segments {
+            let infos = control.segments(from).await.map_err(LabError::data)?;
+            from += infos.len() as u64;
+            let used = infos.iter().filter(|info| info.blocks > 0);
+            shares.extend(used.filter_map(|info| info.live.map(|live| f64::from(live.live) / f64::from(info.room))));
+        }
+        Ok(shares)
+    }
+
     /// Seconds since the world began.
     pub(crate) fn seconds(&self) -> f64 {
         self.rt.now().since(Time::ZERO).0 as f64 / 1e9
@@ -155,6 +189,21 @@ impl Mounted {
             true => Ok(found.counted),
             false => Err(LabError::data(format!("the check finds {:?}", found.findings))),
         }
+    }
+}
+
+/// Settings of the thesis on NILFS2: those of NILFS2, but for a shorter interval.
+pub(crate) fn cleaner_config(policy: &str) -> CleanerConfig {
+    let limits =
+        |segments, percent| StepLimits { segments, interval: Nanos::ZERO, min_reclaimable: Share::Percent(percent) };
+    CleanerConfig {
+        policy: policy.to_string(),
+        check_interval: PAUSE,
+        retry_interval: PAUSE,
+        relaxed: limits(2, 10.0),
+        pressed: limits(4, 1.0),
+        avoid_recent: Recent::Off,
+        ..CleanerConfig::usual()
     }
 }
 

@@ -1,9 +1,9 @@
 //! `lfs-replay`, `lfs-replay-full`: a trace of an NFS server on `lfs`, by cleaning policy (experiments 9 and 10 of the
 //! thesis on NILFS2).
 //!
-//! `lfs-replay`: a fifth of the volume is a file that never changes, and 47.3 % live at the end of the trace. On a
+//! `lfs-replay`: a fifth of the volume is a file that never changes, and up to 47.3 % live. On a
 //! modelled disk and on modelled flash, oldest first stands beside greedy and cost-benefit. `lfs-replay-full`: nothing
-//! rests, and 81.6 % live at the end; greedy beside cost-benefit on the disk.
+//! rests, and up to 81.6 % live; greedy beside cost-benefit on the disk.
 //!
 //! The trace lair62 is not public, so a generator makes text with its statistics, of a share of its files and
 //! operations. Efficiency is the share of cleaned blocks that were not copied.
@@ -12,8 +12,8 @@ use esker_base::units::MIB;
 use esker_fs_lfs::LfsConfig;
 use esker_report::{Axis, Figure as Plot, Series};
 
-use crate::lfs_mounted::Disk;
-use crate::lfs_trace::{Outcome, Played, Step, Trace, played, sized};
+use crate::lfs_mounted::{BLOCK, Disk};
+use crate::lfs_trace::{Outcome, Played, Step, Trace, played_all, sized};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 pub(crate) const HDD: (&str, &str) = ("hdd", "disk-model profile=hdd-7200-2021");
@@ -22,7 +22,7 @@ const TIMESTAMP: &str = "timestamp";
 pub(crate) const GREEDY: &str = "greedy";
 pub(crate) const COST_BENEFIT: &str = "cost-benefit";
 
-/// Of the volume, what lives at the end of the trace, and what never changes (47.3 and 20 of 100 GB).
+/// Of the volume, what lives at most, and what never changes (47.3 and 20 of 100 GB).
 const LIVE: f64 = 0.473;
 const STILL: f64 = 0.2;
 /// The same of the fuller volume (47.3 of 58 GB).
@@ -31,10 +31,10 @@ const LIVE_FULL: f64 = 0.816;
 const POINTS: usize = 100;
 const BINS: usize = 64;
 
-/// The part of lair62 that is played: a twentieth of its files, for a tenth of the time if it is to be quick.
+/// The part of lair62 that is played: a twentieth of its files, or a hundredth if it is to be quick. Its length in time
+/// stays, so that lifetimes of files keep their ratio to the time in which the log goes round.
 pub(crate) fn trace(lab: &Lab<'_>) -> Trace {
-    let (scale, length) = lab.scale((0.05, 0.1), (0.05, 1.0));
-    Trace { seed: lab.seed, scale, length }
+    Trace { seed: lab.seed, scale: lab.scale(0.01, 0.05), length: 1.0 }
 }
 
 /// Bytes of a segment: a volume has hundreds.
@@ -51,93 +51,115 @@ pub(crate) fn volume_bytes(live: u64) -> (u64, u64) {
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let live = trace(lab).live_bytes()?;
     let (bytes, still) = volume_bytes(live);
-    lab.say(format!("{} MiB live at the end, a volume of {} MiB", live / MIB, bytes / MIB));
-    let (mut all, mut log) = (Vec::new(), Vec::new());
+    lab.say(format!("{} MiB live, a volume of {} MiB", live / MIB, bytes / MIB));
+    let policies = [(TIMESTAMP, TIMESTAMP), (GREEDY, GREEDY), ("cb", COST_BENEFIT)];
+    let arms: Vec<Arm> = [HDD, SSD]
+        .into_iter()
+        .flat_map(|device| policies.map(|(word, policy)| Arm { device, bytes, still, word, policy }))
+        .collect();
+    let outcomes = outcomes(lab, &arms)?;
+    let mut all: Vec<Figure> = arms.iter().zip(&outcomes).flat_map(|(arm, outcome)| outcome.figures(arm)).collect();
     let [mut best_share, mut oldest_share, mut most] = [0.0_f64, 1.0_f64, 1.0_f64];
-    for device in [HDD, SSD] {
-        let arm = |policy| arm(lab, device, bytes, still, policy);
-        let oldest = arm(TIMESTAMP)?;
-        all.extend(oldest.figures(device.0, TIMESTAMP));
+    for (arms, outcomes) in arms.chunks(policies.len()).zip(outcomes.chunks(policies.len())) {
+        let oldest = &outcomes[0];
         oldest_share = oldest_share.min(oldest.gc_share());
-        for (word, policy) in [(GREEDY, GREEDY), ("cb", COST_BENEFIT)] {
-            let other = arm(policy)?;
-            all.extend(other.figures(device.0, word));
+        for (arm, other) in arms.iter().zip(outcomes).skip(1) {
+            let (device, _) = arm.device;
             all.push(
-                Figure::alone(format!("{word}_over_timestamp_{}", device.0), oldest.seconds / other.seconds, "ratio")
-                    .paper(if device == HDD { 1.53 } else { 1.32 })
+                Figure::alone(format!("{}_over_timestamp_{device}", arm.word), oldest.seconds / other.seconds, "ratio")
+                    .paper(if arm.device == HDD { 1.53 } else { 1.32 })
                     .peer("oldest first, simulated s", oldest.seconds),
             );
             best_share = best_share.max(other.gc_share());
             most = most.min(middle_efficiency(&other.steps));
-            log.push((format!("{policy}, {}", device.0), other));
         }
-        log.push((format!("{TIMESTAMP}, {}", device.0), oldest));
     }
     all.push(Figure::alone("gc_share_best", best_share, "share of the written blocks, at worst").paper(0.038));
     all.push(Figure::alone("gc_share_timestamp", oldest_share, "share of the written blocks, at least").paper(0.213));
     all.push(Figure::alone("efficiency_most", most, "median step of greedy and cost-benefit, at worst").paper(0.9));
-    plots(&log).into_iter().for_each(|plot| lab.draw(plot));
+    draw(lab, &arms, outcomes);
     Ok(all)
 }
 
 pub(crate) fn run_full(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let live = trace(lab).live_bytes()?;
     let bytes = sized(live, LIVE_FULL);
-    lab.say(format!("{} MiB live at the end, a volume of {} MiB", live / MIB, bytes / MIB));
-    let greedy = arm(lab, HDD, bytes, 0, GREEDY)?;
-    let cost_benefit = arm(lab, HDD, bytes, 0, COST_BENEFIT)?;
+    lab.say(format!("{} MiB live, a volume of {} MiB", live / MIB, bytes / MIB));
+    let policies = [(GREEDY, GREEDY), ("cb", COST_BENEFIT)];
+    let arms = policies.map(|(word, policy)| Arm { device: HDD, bytes, still: 0, word, policy });
+    let outcomes = outcomes(lab, &arms)?;
+    let mut all: Vec<Figure> = arms.iter().zip(&outcomes).flat_map(|(arm, outcome)| outcome.figures(arm)).collect();
     let halves = |outcome: &Outcome| {
         let half = outcome.report.lines / 2;
         let of =
             |is_first: bool| middle_efficiency(outcome.steps.iter().filter(|step| (step.line <= half) == is_first));
         [of(true), of(false)]
     };
-    let (first, second) = (halves(&greedy), halves(&cost_benefit));
-    let mut all: Vec<Figure> =
-        greedy.figures(HDD.0, GREEDY).into_iter().chain(cost_benefit.figures(HDD.0, "cb")).collect();
+    let (first, second) = (halves(&outcomes[0]), halves(&outcomes[1]));
     let unit = "median step, worse of both policies";
     all.push(Figure::alone("first_half_efficiency", first[0].min(second[0]), unit).paper(0.9));
     all.push(Figure::alone("second_half_efficiency", first[1].min(second[1]), unit));
+    let [greedy, cost_benefit] = [outcomes[0].seconds, outcomes[1].seconds];
     all.push(
-        Figure::alone("greedy_over_cb", cost_benefit.seconds / greedy.seconds, "ratio")
+        Figure::alone("greedy_over_cb", cost_benefit / greedy, "ratio")
             .paper(1.05)
-            .peer("cost-benefit, simulated s", cost_benefit.seconds),
+            .peer("cost-benefit, simulated s", cost_benefit),
     );
-    plots(&[(GREEDY.to_string(), greedy), (COST_BENEFIT.to_string(), cost_benefit)])
-        .into_iter()
-        .for_each(|plot| lab.draw(plot));
+    draw(lab, &arms, outcomes);
     Ok(all)
 }
 
-fn arm(
-    lab: &Lab<'_>,
-    (word, model): (&str, &'static str),
+/// A volume and its policy.
+struct Arm {
+    device: (&'static str, &'static str),
     bytes: u64,
     still: u64,
+    /// What figures call the policy.
+    word: &'static str,
     policy: &'static str,
-) -> Result<Outcome, LabError> {
-    let disk = Disk { model, bytes, segment_bytes: segment_bytes(lab) };
-    let plan =
-        Played { trace: trace(lab), disk, still, policy, config: LfsConfig::usual(), looks: 0, has_snapshots: false };
-    let outcome = played(plan)?;
-    let (seconds, share, middle) = (outcome.seconds, outcome.gc_share(), middle_efficiency(&outcome.steps));
-    let report = &outcome.report;
-    lab.say(format!(
-        "{policy}, {word}: {seconds:.1} simulated s, {} MiB in {} calls, cleaner {share:.3} of the blocks in {} steps, \
-         median efficiency {middle:.3}, {} calls without room, {} failed, {} waits in vain",
-        report.bytes_written / MIB,
-        report.calls,
-        outcome.steps.len(),
-        report.no_room,
-        report.failed,
-        outcome.waited_in_vain
-    ));
-    Ok(outcome)
+}
+
+fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
+    let plans = arms.iter().map(|arm| Played {
+        trace: trace(lab),
+        disk: Disk { model: arm.device.1, bytes: arm.bytes, segment_bytes: segment_bytes(lab) },
+        still: arm.still,
+        policy: arm.policy,
+        config: LfsConfig::usual(),
+        looks: 0,
+        has_snapshots: false,
+    });
+    let plans: Vec<Played> = plans.collect();
+    played_all(&plans, |number, outcome| {
+        let (arm, report) = (&arms[number], &outcome.report);
+        lab.say(format!(
+            "{}, {}: {:.1} simulated s, {} MiB in {} calls, {:.0} MiB on the disk, cleaner {:.3} of it in {} steps, \
+             median efficiency {:.3}, {} calls without room, {} failed, {} waits in vain",
+            arm.policy,
+            arm.device.0,
+            outcome.seconds,
+            report.bytes_written / MIB,
+            report.calls,
+            outcome.blocks * BLOCK as f64 / MIB as f64,
+            outcome.gc_share(),
+            outcome.steps.len(),
+            middle_efficiency(&outcome.steps),
+            report.no_room,
+            report.failed,
+            outcome.waited_in_vain
+        ));
+    })
+}
+
+fn draw(lab: &Lab<'_>, arms: &[Arm], outcomes: Vec<Outcome>) {
+    let named = arms.iter().map(|arm| format!("{}, {}", arm.policy, arm.device.0));
+    let log: Vec<(String, Outcome)> = named.zip(outcomes).collect();
+    plots(&log).into_iter().for_each(|plot| lab.draw(plot));
 }
 
 impl Outcome {
-    fn figures(&self, device: &str, word: &str) -> [Figure; 3] {
-        let id = |what: &str| format!("{word}_{device}_{what}");
+    fn figures(&self, arm: &Arm) -> [Figure; 3] {
+        let id = |what: &str| format!("{}_{}_{what}", arm.word, arm.device.0);
         [
             Figure::alone(id("seconds"), self.seconds, "simulated s"),
             Figure::alone(id("gc_share"), self.gc_share(), "share of the written blocks"),
@@ -199,6 +221,7 @@ fn histogram(live: &[f64]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lfs_trace::played;
     use esker_fs_lfs::SnapshotCounting;
 
     #[test]

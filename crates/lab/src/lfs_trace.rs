@@ -1,7 +1,7 @@
 //! Trace text with the statistics of lair62, played on `lfs` in virtual time while a cleaner works beside it: what
 //! `lfs-replay`, `lfs-replay-full` and `lfs-parallel-snapshots` share.
 //!
-//! The volume is as large as the source's, measured in what lives at the end of the trace. Calls are made at the times
+//! The volume is as large as the source's, measured in what lives at most. Calls are made at the times
 //! of the trace, so segments age by these. Seconds are those of the device model; virtual time knows no CPU. Where
 //! clean segments run out, the replay waits for the cleaner, so each cleaned segment is one that the policy chose.
 
@@ -9,13 +9,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use esker_base::units::{GIB, MIB};
 use esker_base::{Errno, Nanos, Stream};
-use esker_fs_lfs::cleaner::config::{Recent, Share, StepLimits};
 use esker_fs_lfs::cleaner::{CleanerTurn, CleaningStep, StepEnd};
 use esker_fs_lfs::control::{CheckpointMode, Checkpoints};
-use esker_fs_lfs::{CleanerConfig, LfsCleaner, LfsConfig, LfsControl};
+use esker_fs_lfs::{LfsCleaner, LfsConfig, LfsControl};
 use esker_fs_posix::script::at_once;
 use esker_fs_posix::{Settings, World};
 use esker_rt::mem::Pool;
@@ -24,11 +25,13 @@ use esker_trace_nfs::replay::NfsRun;
 use esker_trace_nfs::{NfsGenerator, NfsReplayOptions, NfsReport, NfsShape, ProcessTarget};
 use esker_vfs::{Cred, Ram, RamConfig, Stamp};
 
-use crate::lfs_mounted::{Disk, EPOCH, Mounted};
+use crate::lfs_mounted::{Disk, EPOCH, Mounted, cleaner_config};
 use esker_lab_kit::LabError;
 
 /// Operations of lair62 that a replay plays.
 const OPERATIONS: f64 = 228_991_698.0;
+/// Lines between two looks at what lives.
+const LINES_PER_SIZE: u64 = 10_000;
 /// Lines between two looks at the clean segments.
 const LINES_PER_LOOK: u64 = 32;
 /// Clean segments, beside those that are kept back, below which the replay waits.
@@ -36,11 +39,12 @@ const FLOOR: f64 = 0.02;
 /// How long it waits between two looks, and how often in a row before the file system helps itself.
 const WAIT: Nanos = Nanos::millis(10);
 const WAITS_MAX: u32 = 1_000;
-/// Pause of the cleaner where segments enough are clean, or none can be cleaned.
-const PAUSE: Nanos = Nanos::millis(100);
 /// Snapshots that stay, and checkpoints of which the latest become some.
 const KEPT: usize = 3;
 const RECENT: u64 = 8;
+/// Seconds of the trace between two syncs of the source, and the share of its bytes that a sync brings here at least.
+const SYNC_SECONDS: f64 = 600.0;
+const SYNC_SHARE: f64 = 0.1;
 /// Bytes that all tables of a replay may take.
 const MEMORY: u64 = GIB;
 
@@ -65,19 +69,27 @@ impl Trace {
         (OPERATIONS * self.scale * self.length) as u64
     }
 
-    /// Bytes that live at its end.
+    /// Bytes that live at most: in the source, at its end. A part of a trace has peaks.
     pub(crate) fn live_bytes(self) -> Result<u64, LabError> {
         let ram = Ram::new(RamConfig::sized(64 * GIB), Pool::default());
         let process = World::new(Rc::new(ram), Settings::usual(), || Stamp(EPOCH)).process(Cred::root());
         let target = ProcessTarget::new(process.clone(), |_| std::future::ready(()));
-        let mut run = NfsRun::new(target, options(NfsPayload::Zeroes));
+        let mut run = NfsRun::new(target, options(self, NfsPayload::Zeroes));
         let mut lines = BufReader::new(NfsGenerator::new(self.shape()));
         let mut line = Vec::new();
-        while next(&mut lines, &mut line)? {
+        let (mut played, mut most) = (0_u64, 0);
+        loop {
+            let is_left = next(&mut lines, &mut line)?;
+            if !is_left || played.is_multiple_of(LINES_PER_SIZE) {
+                let (_, space) = at_once(process.statfs()).map_err(LabError::data)?;
+                most = most.max(space.bytes - space.bytes_free);
+            }
+            if !is_left {
+                return Ok(most);
+            }
             at_once(run.line(&line, false));
+            played += 1;
         }
-        let (_, space) = at_once(process.statfs()).map_err(LabError::data)?;
-        Ok(space.bytes - space.bytes_free)
     }
 }
 
@@ -126,8 +138,16 @@ impl Outcome {
     }
 }
 
-fn options(payload: NfsPayload) -> NfsReplayOptions {
-    NfsReplayOptions { memory: MEMORY, sync_every: Some(Nanos::secs(600)), payload, begin: None, end: None }
+fn options(trace: Trace, payload: NfsPayload) -> NfsReplayOptions {
+    // A part of the operations brings fewer bytes in ten minutes, and a sync costs the same.
+    let seconds = (SYNC_SECONDS * SYNC_SHARE / trace.scale).max(SYNC_SECONDS);
+    NfsReplayOptions {
+        memory: MEMORY,
+        sync_every: Some(Nanos::from_secs_f64(seconds)),
+        payload,
+        begin: None,
+        end: None,
+    }
 }
 
 /// The next line without its end; false behind the last one.
@@ -136,21 +156,6 @@ fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, LabError> 
     let read = lines.read_until(b'\n', line).map_err(LabError::data)?;
     line.pop_if(|last| *last == b'\n');
     Ok(read > 0)
-}
-
-/// Settings of the source: those of NILFS2, but for a shorter interval.
-fn cleaner_config(policy: &str) -> CleanerConfig {
-    let limits =
-        |segments, percent| StepLimits { segments, interval: Nanos::ZERO, min_reclaimable: Share::Percent(percent) };
-    CleanerConfig {
-        policy: policy.to_string(),
-        check_interval: PAUSE,
-        retry_interval: PAUSE,
-        relaxed: limits(2, 10.0),
-        pressed: limits(4, 1.0),
-        avoid_recent: Recent::Off,
-        ..CleanerConfig::usual()
-    }
 }
 
 /// What the cleaner and the replay know of each other.
@@ -187,6 +192,36 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Plays traces, as many at once as there are CPUs: each has a world of its own. `say` hears of each as it ends.
+pub(crate) fn played_all(plans: &[Played], say: impl Fn(usize, &Outcome)) -> Result<Vec<Outcome>, LabError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    let (next, (sender, ended)) = (AtomicUsize::new(0), mpsc::channel());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (next, sender) = (&next, sender.clone());
+            scope.spawn(move || {
+                while let Some((number, plan)) = take(plans, next) {
+                    // The receiver ends early with the first error.
+                    let _ = sender.send((number, played(*plan)));
+                }
+            });
+        }
+        drop(sender);
+        let mut outcomes: Vec<Option<Outcome>> = plans.iter().map(|_| None).collect();
+        for (number, outcome) in ended {
+            let outcome = outcome?;
+            say(number, &outcome);
+            outcomes[number] = Some(outcome);
+        }
+        Ok(outcomes.into_iter().flatten().collect())
+    })
+}
+
+fn take<'p>(plans: &'p [Played], next: &AtomicUsize) -> Option<(usize, &'p Played)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    plans.get(number).map(|plan| (number, plan))
 }
 
 /// Plays a trace.
@@ -258,7 +293,7 @@ impl Snapshots {
 impl Player {
     async fn play(&mut self) -> Result<Outcome, LabError> {
         let (clock, trace) = (Rc::new(Cell::new(EPOCH)), self.plan.trace);
-        let mut run = NfsRun::new(self.target(&clock), options(NfsPayload::Random(trace.seed)));
+        let mut run = NfsRun::new(self.mounted.target(&clock), options(trace, NfsPayload::Random(trace.seed)));
         let mut lines = BufReader::with_capacity(MIB as usize, NfsGenerator::new(trace.shape()));
         // Each operation has two lines, and others stand between them.
         let lines_per_look = (2 * trace.operations()).checked_div(self.plan.looks).unwrap_or(u64::MAX);
@@ -288,7 +323,7 @@ impl Player {
             blocks: self.mounted.blocks_written() - before,
             copied: self.shared.copied.get() as f64,
             steps: self.shared.steps.take(),
-            live: self.live_shares().await?,
+            live: self.mounted.live_shares().await?,
             report,
             miscounted: std::mem::take(&mut self.miscounted),
             waited_in_vain: self.waited_in_vain,
@@ -309,15 +344,6 @@ impl Player {
         Ok(())
     }
 
-    fn target(&self, clock: &Rc<Cell<i64>>) -> ProcessTarget<impl FnMut(Nanos) -> Sleeping + use<>> {
-        let (rt, clock) = (self.mounted.rt.clone(), clock.clone());
-        let world = World::new(Rc::new(self.mounted.fs.clone()), Settings::usual(), move || Stamp(clock.get()));
-        ProcessTarget::new(world.process(Cred::root()), move |span| {
-            let rt = rt.clone();
-            Box::pin(async move { rt.sleep(span).await }) as Sleeping
-        })
-    }
-
     async fn wait_for_room(&mut self) -> Result<(), LabError> {
         for _ in 0..WAITS_MAX {
             let totals = self.control.totals().await.map_err(LabError::data)?;
@@ -329,22 +355,7 @@ impl Player {
         self.waited_in_vain += 1;
         Ok(())
     }
-
-    async fn live_shares(&self) -> Result<Vec<f64>, LabError> {
-        let totals = self.control.totals().await.map_err(LabError::data)?;
-        let (mut shares, mut from) = (Vec::new(), 0);
-        while from < totals.segments {
-            let infos = self.control.segments(from).await.map_err(LabError::data)?;
-            from += infos.len() as u64;
-            let used = infos.iter().filter(|info| info.blocks > 0);
-            shares.extend(used.filter_map(|info| info.live.map(|live| f64::from(live.live) / f64::from(info.room))));
-        }
-        Ok(shares)
-    }
 }
-
-/// A wait in the world of the file system.
-type Sleeping = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 /// Whole seconds of a line's time.
 fn seconds_of(line: &[u8]) -> i64 {
@@ -352,7 +363,7 @@ fn seconds_of(line: &[u8]) -> i64 {
     digits.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
 }
 
-/// A volume of which so much of its size lives at the end of the trace, in whole MiB.
+/// A volume of which so much of its size lives, in whole MiB.
 pub(crate) fn sized(live: u64, share: f64) -> u64 {
     ((live as f64 / share / MIB as f64).ceil() as u64) * MIB
 }

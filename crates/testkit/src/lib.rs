@@ -7,7 +7,7 @@
 //! for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and the
 //! device that follows them are in `esker-dev-sim`); [`bench`] (short words for a stack under test), [`kept`] and
 //! [`spoil`] (ends and ways down for it), [`simulated`] (a disk that fails by plan); [`puppet`] (a process that does
-//! as it is told); [`skip`] (a test that this machine cannot
+//! as it is told); [`soak`] (how long a soak is); [`skip`] (a test that this machine cannot
 //! run); [`generated`] (blocks of documents that records say); [`files`] (the harness of file systems).
 
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod promise;
 pub mod puppet;
 pub mod recorder;
 pub mod simulated;
+pub mod soak;
 pub mod spoil;
 pub mod sweep;
 
@@ -36,6 +37,7 @@ pub use log::Log;
 pub use promise::{Lost, Promise};
 pub use puppet::Puppet;
 pub use recorder::{Journal, Recorder};
+pub use soak::SoakLength;
 pub use spoil::SPOIL;
 pub use sweep::for_each_fault;
 

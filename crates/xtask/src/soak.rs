@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files|fs-crash [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 10] = [
+static SOAKS: [Soak; 11] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -72,6 +72,14 @@ static SOAKS: [Soak; 10] = [
         word: "fs-crash",
         place: &["-p", "esker-testkit", "--lib"],
         test: "files::tests::sound_file_systems_keep_their_promises_for_a_long_time",
+        times: "1000000",
+        ..KILLS
+    },
+    Soak {
+        word: "lfs-crash",
+        place: &["-p", "esker-fs-lfs", "--lib"],
+        test: "tests::crashes::no_crash_loses_anything_for_a_long_time",
+        times: "1000000",
         ..KILLS
     },
     Soak {
@@ -114,8 +122,12 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak files [--seed N]`: 10^6 random calls on each of ext4, XFS, btrfs and tmpfs, and the same on `Ram`.
 ///
-/// `cargo xtask soak fs-crash [--seed N]`: every script of two steps and many of three on the harness's own file
-/// system. Up to 64 states of each crash point are tried, then faults, changed bits, and 1,000 cycles of filling.
+/// `cargo xtask soak fs-crash [--times N] [--seed N]`: the harness's own file systems. Every script of one step,
+/// faults, changed bits, and 1,000 cycles of filling. Then drawn scripts of two and three steps, until N states
+/// (1,000,000) of power cuts were tried on each.
+///
+/// `cargo xtask soak lfs-crash [--times N] [--seed N]`: N states of `lfs` by such scripts, a quarter of them beside a
+/// cleaner.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

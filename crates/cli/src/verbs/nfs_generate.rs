@@ -13,8 +13,9 @@ pub const VERB: Verb = Verb::of::<Generate>(About {
     summary: "Make the trace of an NFS server with the statistics of lair62",
     details: "Writes text to standard output. It has 188 users whose activity follows Zipf's law, and files with a median \
               of 3.7 KB and a mean of 249 KB. Lookups, writes, removes, creates, renames and links have the ratios of \
-              that trace of 2001. Packets get lost, and removed files leave their handles to new ones. One seed and \
-              shape give the same text. Memory does not grow with the length.",
+              that trace of 2001. Half of the blocks are written again at once, most files are removed within a day, and \
+              few stay. Packets get lost, and removed files leave their handles to new ones. One seed and shape give \
+              the same text. Memory does not grow with the length.",
     examples: &[
         Example {
             line: "esker nfs generate --seed 7 --hours 24 --scale 0.05 > day.txt",

@@ -59,6 +59,15 @@ pub(super) struct Unknown {
     include: bool,
 }
 
+/// A checkpoint and both superblocks cost less than this part of a segment: so much more must a step give back to be
+/// worth them.
+const SYNC_GAIN: u64 = 8;
+
+/// Blocks that a victim should give back.
+fn gain_of(info: &SegmentInfo) -> u64 {
+    u64::from(info.room.saturating_sub(info.live.map_or(0, |live| live.live)))
+}
+
 /// A victim and what lives in it.
 struct Judged {
     info: SegmentInfo,
@@ -112,7 +121,11 @@ impl LfsCleaner {
         let snapshots = self.snapshots().await?;
         let mut judged = Vec::new();
         for info in victims {
-            judged.push(self.judge(info, &snapshots, protected).await?);
+            match self.judge(info, &snapshots, protected).await {
+                // Another program has cleaned it since it was chosen, and the log has come to it.
+                Err(Errno::EBUSY) => self.control.claim().await?,
+                found => judged.push(found?),
+            }
         }
         step.blocks = judged.iter().map(|victim| victim.blocks).sum();
         let (kept, left) = self.late_abort(judged, &totals, config, limits);
@@ -134,16 +147,24 @@ impl LfsCleaner {
     ) -> Result<(Vec<SegmentInfo>, LfsTotals), Errno> {
         let count = limits.segments.min(self.victims_max.get()).max(1);
         let infos = self.infos(totals).await?;
-        let chosen = choice::choose(&infos, totals, config, (self.slack.get(), count));
-        let may_be_needed = |info: &SegmentInfo| info.sequence >= totals.protected_sequence;
-        if !chosen.is_empty() || !infos.iter().any(may_be_needed) {
+        let choose = |infos: &[SegmentInfo], totals: &LfsTotals| {
+            choice::choose(infos, totals, config, (self.slack.get(), count))
+        };
+        let chosen = choose(&infos, totals);
+        let best = choose(&infos, &LfsTotals { protected_sequence: u64::MAX, ..*totals });
+        let gain = |victims: &[SegmentInfo]| victims.iter().map(gain_of).sum::<u64>();
+        let is_worth = match chosen.is_empty() {
+            true => !best.is_empty(),
+            false => gain(&best) > gain(&chosen) + totals.segment_blocks / SYNC_GAIN,
+        };
+        if !is_worth {
             return Ok((chosen, *totals));
         }
-        // Recovery needs the rest. Superblocks that name the last checkpoint let them go.
+        // Recovery needs better ones. Superblocks that name the last checkpoint let them go.
         self.control.sync().await?;
         let totals = self.control.totals().await?;
         let infos = self.infos(&totals).await?;
-        Ok((choice::choose(&infos, &totals, config, (self.slack.get(), count)), totals))
+        Ok((choose(&infos, &totals), totals))
     }
 
     /// Usages of all segments.

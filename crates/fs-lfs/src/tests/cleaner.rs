@@ -1,180 +1,24 @@
 //! The cleaner: thresholds, late abort, protection, snapshots, and what it does where a call is unknown.
 
-use std::cell::{Cell, RefCell};
+mod bench;
+
 use std::rc::Rc;
 
-use esker_base::{Errno, Nanos, Stream};
-use esker_block::Step;
+use esker_base::{Errno, Nanos};
 use esker_dev::Media;
 use esker_rt::{Rt, SimConfig};
-use esker_vfs::{Answer, FileSystem, Ino, Name, Sync};
+use esker_vfs::{FileSystem, Name, Remove, Sync};
 
 use super::control::{at, bytes, create, infos, open, small, write};
 use super::writing::judged;
 use super::{MADE, device, run};
 use crate::cleaner::config::{LateAbort, Share, StepLimits};
 use crate::cleaner::{CleanerConfig, CleanerTurn, LfsCleaner, StepEnd};
-use crate::control::{
-    CheckpointInfo, CheckpointMode, Checkpoints, Cleaned, CleaningOrder, DatBlock, LfsControl, LfsTotals, SegmentInfo,
-    SegmentLogs, SegmentUpdate, VirtualBlock, segment_flag, update_field,
-};
-use crate::write::CleanerSession;
+use crate::control::{Checkpoints, LfsControl, segment_flag, update_field};
 use crate::{Lfs, LfsConfig, LfsReader, Volume};
 
-const BLOCKS: u64 = 1024;
-
-/// A file system in which a part of the calls answers otherwise.
-pub(super) struct Warped {
-    control: CleanerSession,
-    /// What setting usages answers, if it sets one of these fields.
-    refused: Cell<Option<(Errno, u32)>>,
-    /// Usages that were set.
-    set: RefCell<Vec<SegmentUpdate>>,
-    /// Orders so far.
-    orders: RefCell<Vec<CleaningOrder>>,
-    /// Whether everything that may be cleaned is old enough.
-    is_eager: bool,
-}
-
-impl Warped {
-    pub(super) fn new(fs: &Lfs, is_eager: bool) -> Rc<Warped> {
-        let (control, refused) = (fs.control(), Cell::default());
-        Rc::new(Warped { control, refused, set: RefCell::default(), orders: RefCell::default(), is_eager })
-    }
-}
-
-impl LfsControl for Warped {
-    fn claim(&self) -> Answer<()> {
-        self.control.claim()
-    }
-
-    fn release(&self) -> Answer<()> {
-        self.control.release()
-    }
-
-    fn totals(&self) -> Answer<LfsTotals> {
-        let is_eager = self.is_eager;
-        self.control.totals().map(move |totals| {
-            totals.map(|totals| match is_eager {
-                true => LfsTotals { now: totals.now + 2, written: totals.now + 2, ..totals },
-                false => totals,
-            })
-        })
-    }
-
-    fn segments(&self, from: u64) -> Answer<Vec<SegmentInfo>> {
-        self.control.segments(from)
-    }
-
-    fn set_segments(&self, updates: Vec<SegmentUpdate>) -> Answer<()> {
-        let fields = updates.iter().fold(0, |fields, update| fields | update.fields);
-        match self.refused.get() {
-            Some((errno, refused)) if fields & refused != 0 => Step::Now(Err(errno)),
-            _ => {
-                self.set.borrow_mut().extend(&updates);
-                self.control.set_segments(updates)
-            }
-        }
-    }
-
-    fn virtual_blocks(&self, vblocks: Vec<u64>) -> Answer<Vec<VirtualBlock>> {
-        self.control.virtual_blocks(vblocks)
-    }
-
-    fn dat_blocks(&self, blocks: Vec<DatBlock>) -> Answer<Vec<DatBlock>> {
-        self.control.dat_blocks(blocks)
-    }
-
-    fn checkpoints(&self, from: u64, which: Checkpoints) -> Answer<Vec<CheckpointInfo>> {
-        self.control.checkpoints(from, which)
-    }
-
-    fn set_mode(&self, cno: u64, mode: CheckpointMode) -> Answer<()> {
-        self.control.set_mode(cno, mode)
-    }
-
-    fn delete_checkpoint(&self, cno: u64) -> Answer<()> {
-        self.control.delete_checkpoint(cno)
-    }
-
-    fn logs(&self, segment: u64) -> Answer<SegmentLogs> {
-        self.control.logs(segment)
-    }
-
-    fn clean(&self, order: CleaningOrder) -> Answer<Cleaned> {
-        self.orders.borrow_mut().push(order.clone());
-        self.control.clean(order)
-    }
-
-    fn sync(&self) -> Answer<u64> {
-        self.control.sync()
-    }
-}
-
-/// A file that is overwritten at random, a second for each sync.
-struct Load {
-    ino: Ino,
-    rng: Stream,
-    seconds: u64,
-    rounds: Vec<u64>,
-}
-
-impl Load {
-    async fn new(fs: &Lfs) -> Load {
-        let ino = create(fs, at(1), "file").await;
-        for number in 0..BLOCKS {
-            write(fs, at(1), ino, number, 0).await;
-        }
-        fs.sync(at(1), Sync::All).await.unwrap();
-        Load { ino, rng: Stream::named(7, "overwrites"), seconds: 2, rounds: vec![0; BLOCKS as usize] }
-    }
-
-    /// So many blocks of the first `among`, with a sync.
-    async fn overwrite(&mut self, fs: &Lfs, blocks: u64, among: u64) {
-        self.seconds += 1;
-        for _ in 0..blocks {
-            let number = self.rng.below(among);
-            write(fs, at(self.seconds), self.ino, number, self.seconds).await;
-            self.rounds[number as usize] = self.seconds;
-        }
-        fs.sync(at(self.seconds), Sync::All).await.unwrap();
-    }
-
-    async fn assert_whole(&self, fs: &Lfs) {
-        for (number, round) in (0..).zip(&self.rounds) {
-            let read = fs.read(at(self.seconds), self.ino, number * 4096, 4096).await.unwrap().to_vec();
-            assert!(read == bytes(number, *round), "block {number}");
-        }
-    }
-}
-
-/// A cleaner that takes one segment at a time, the oldest, and leaves what gives back less than half of it.
-fn picky(late_abort: LateAbort) -> CleanerConfig {
-    let config = eager("timestamp");
-    let limits = StepLimits { segments: 1, min_reclaimable: Share::Percent(50.0), ..config.relaxed };
-    CleanerConfig { late_abort, relaxed: limits, pressed: limits, ..config }
-}
-
-/// A cleaner that always works.
-pub(super) fn eager(policy: &str) -> CleanerConfig {
-    let limits = StepLimits { segments: 4, interval: Nanos::millis(1), min_reclaimable: Share::Percent(10.0) };
-    let (min_clean, max_clean) = (Share::Percent(100.0), Share::Percent(100.0));
-    let policy = policy.to_string();
-    CleanerConfig { min_clean, max_clean, policy, relaxed: limits, pressed: limits, ..CleanerConfig::usual() }
-}
-
-/// Turns until a pass finds no victim. Answers the blocks that were copied.
-async fn passed(cleaner: &LfsCleaner) -> u64 {
-    let mut copied = 0;
-    for _ in 0..1000 {
-        match cleaner.turn().await.unwrap() {
-            CleanerTurn::Made(step) if step.end == StepEnd::Nothing => return copied,
-            CleanerTurn::Made(step) => copied += step.copied,
-            CleanerTurn::Idle => return copied,
-        }
-    }
-    panic!("a pass comes to no end");
-}
+use bench::{BLOCKS, Load, passed, picky};
+pub(super) use bench::{Warped, eager};
 
 /// Item 32: it begins below the lower threshold, ends above the upper one, and works by the second set below the lower.
 #[test]
@@ -475,6 +319,32 @@ fn segments_that_recovery_needs_are_no_victims() {
             }
         }
         load.assert_whole(&fs).await;
+    });
+}
+
+/// Superblocks are written if that lets a much better victim go: here dead segments, where others are full.
+#[test]
+fn recovery_lets_a_much_better_victim_go() {
+    let media = small(true);
+    run(move |rt| async move {
+        let fs = open(&rt, &media).await;
+        let cold = create(&fs, at(1), "cold").await;
+        for number in 0..BLOCKS {
+            write(&fs, at(1), cold, number, 0).await;
+        }
+        fs.sync(at(2), Sync::All).await.unwrap();
+        fs.control().sync().await.unwrap();
+        let hot = create(&fs, at(3), "hot").await;
+        for number in 0..BLOCKS {
+            write(&fs, at(3), hot, number, 0).await;
+        }
+        fs.sync(at(4), Sync::All).await.unwrap();
+        fs.forget(hot, 1);
+        fs.remove(at(5), fs.root(), Name::new(b"hot").unwrap(), Remove::File).await.unwrap();
+        fs.sync(at(6), Sync::All).await.unwrap();
+        let cleaner = LfsCleaner::new(&rt, Warped::new(&fs, true), eager("greedy"));
+        let CleanerTurn::Made(step) = cleaner.turn().await.unwrap() else { panic!("segments are short") };
+        assert!(step.end == StepEnd::Cleaned && step.copied < 10, "{step:?}");
     });
 }
 

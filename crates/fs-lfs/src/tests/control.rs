@@ -1,16 +1,17 @@
 //! The calls of cleaners: what is malformed changes nothing, and a wrong list loses nothing.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use esker_base::units::{KIB, MIB};
 use esker_base::{Errno, Nanos};
-use esker_dev::Media;
+use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 use esker_vfs::{Answer, Call, FileSystem, Ino, Name, New, NewKind, Stamp, Sync};
 use proptest::prelude::*;
 
 use super::writing::judged;
-use super::{MADE, config, device, made, run};
+use super::{MADE, SECTOR, config, device, made, run};
 use crate::control::wire::{RemoteControl, answered};
 use crate::control::{
     CheckpointMode, Checkpoints, CleaningOrder, DatBlock, LEASE, LfsControl, LiveInfo, MovedVirtual, SegmentInfo,
@@ -414,4 +415,38 @@ proptest! {
         });
         prop_assert!(told.iter().all(|text| text.starts_with("{\"ok\":") || text.starts_with("{\"errno\":")), "{told:?}");
     }
+}
+
+/// A cleaner looks while a checkpoint is made: segments that it takes are in use before their logs are there.
+#[test]
+fn segments_whose_logs_are_being_written_are_in_use() {
+    let media = small(true);
+    run(move |rt| async move {
+        let slow = Rc::new(MemoryDevice::over(&rt, media, SECTOR, Defer::Always(Nanos::millis(1))));
+        let fs = Lfs::open(&rt, slow, at(1).now).await.unwrap();
+        let ino = create(&fs, at(1), "file").await;
+        for number in 0..1024 {
+            write(&fs, at(1), ino, number, 0).await;
+        }
+        let has_ended = Rc::new(Cell::new(false));
+        let (syncing, ended) = (fs.clone(), has_ended.clone());
+        rt.spawn_detached("sync", async move {
+            syncing.sync(at(2), Sync::All).await.unwrap();
+            ended.set(true);
+        });
+        let (control, mut most_in_use) = (fs.control(), 0);
+        while !has_ended.get() {
+            rt.sleep(Nanos::micros(300)).await;
+            let mut in_use = 0;
+            for info in infos(&control).await.into_iter().filter(|info| info.flags & segment_flag::DIRTY != 0) {
+                let is_in_use = info.flags & segment_flag::ACTIVE != 0;
+                let logs = control.logs(info.segment).await;
+                assert!(logs.is_ok() || is_in_use && logs == Err(Errno::EBUSY), "{info:?}: {logs:?}");
+                in_use += u64::from(is_in_use);
+            }
+            most_in_use = most_in_use.max(in_use);
+        }
+        // The file takes 17 segments.
+        assert!(most_in_use > 16, "{most_in_use}");
+    });
 }

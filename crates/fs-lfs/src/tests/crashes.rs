@@ -8,6 +8,7 @@ use esker_block::step::LocalFuture;
 use esker_block::{Device, OpKind};
 use esker_fs_posix::script::{Bounded, Durable, Held, ScriptOp};
 use esker_rt::Rt;
+use esker_testkit::SoakLength;
 use esker_testkit::files::subject::Opened;
 use esker_testkit::files::suite::CASES;
 use esker_testkit::files::{Reach, Searched, Stage, Subject};
@@ -86,9 +87,12 @@ async fn clean_for_a_while(rt: Rt, cleaner: LfsCleaner) {
 }
 
 fn stage(block_bytes: u32) -> Stage {
-    let subject: Rc<dyn Subject> =
-        Rc::new(LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning: None });
-    Stage::new(subject, &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
+    stage_with(block_bytes, None)
+}
+
+fn stage_with(block_bytes: u32, cleaning: Option<LfsConfig>) -> Stage {
+    let subject = LfsSubject { block_bytes, size: 8 * MIB, segment_bytes: 128 * KIB, cleaning };
+    Stage::new(Rc::new(subject), &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"))
 }
 
 #[test]
@@ -103,6 +107,20 @@ fn a_crash_leaves_the_state_behind_some_prefix_of_the_calls() {
         searched.add(stage.search_bounded(1, scripts_max, reach).unwrap_or_else(|breach| panic!("{breach}")));
         println!("{searched:?}");
         assert!(searched.states > 2000 && searched.used > 50, "{searched:?}");
+    }
+}
+
+/// Half of the states with blocks of 4 KiB, a quarter with blocks of 1 KiB, and a quarter beside a cleaner.
+#[test]
+#[ignore = "a million states: cargo xtask soak lfs-crash"]
+fn no_crash_loses_anything_for_a_long_time() {
+    let SoakLength { times: states, seed } = SoakLength::told(1_000_000);
+    let apart = LfsConfig { moved_apart: true, age_sort: true, ..LfsConfig::usual() };
+    for (block_bytes, cleaning, part) in [(4096, None, 2), (1024, None, 4), (4096, Some(apart), 4)] {
+        let (stage, reach) = (stage_with(block_bytes, cleaning), Reach { used_every: 16, ..Reach::long(seed) });
+        let say = |searched: &Searched| println!("{block_bytes}, cleaner: {}: {searched:?}", cleaning.is_some());
+        let searched = stage.search_long(states / part, reach, say).unwrap_or_else(|breach| panic!("{breach}"));
+        assert!(searched.states >= states / part);
     }
 }
 
@@ -135,7 +153,7 @@ fn a_crash_while_segments_are_cleaned_loses_nothing() {
 fn a_crash_while_a_cleaner_works_loses_nothing() {
     for (moved_apart, age_sort) in [(false, false), (true, true)] {
         let options = LfsConfig { moved_apart, age_sort, ..LfsConfig::usual() };
-        let (alone, cleaned) = (overwritten(None, 8).states, overwritten(Some(options), 8).states);
+        let (alone, cleaned) = (overwritten(None, 12).states, overwritten(Some(options), 12).states);
         assert!(cleaned > alone + 100, "{cleaned} states with a cleaner, {alone} without");
     }
 }

@@ -146,10 +146,11 @@ impl Inner {
         copies * COPY_BLOCKS_MAX + super::BLOCKS_OF_CHECKPOINT <= clean
     }
 
-    /// Whether logs go on in a segment.
+    /// Whether logs go on in a segment, or are being written there.
     pub(super) fn is_in_use(&self, segment: u64) -> bool {
         let (head, moved) = (self.head.get(), self.moved_head.get());
-        segment == head.segment || segment == head.next || moved.is_some_and(|moved| moved.segment == segment)
+        let is_head = segment == head.segment || segment == head.next;
+        is_head || moved.is_some_and(|moved| moved.segment == segment) || self.core.taken.borrow().contains(&segment)
     }
 
     pub(super) fn blocks_of(&self, segment: u64) -> u64 {

@@ -99,6 +99,10 @@ impl LfsControl for CleanerSession {
             if segment >= fs.core.geometry.segments {
                 return Err(Errno::EINVAL);
             }
+            // Its logs are not on the medium yet.
+            if fs.is_in_use(segment) {
+                return Err(Errno::EBUSY);
+            }
             let sequence = fs.sequence(segment).await.map_err(told)?;
             let blocks = fs.logged(segment).await.map_err(told)?.ok_or(Errno::EIO)?;
             Ok(SegmentLogs { sequence, blocks })

@@ -9,6 +9,7 @@ use esker_rt::sync::Notify;
 use super::LfsConfig;
 use super::counting::LiveChange;
 use super::meta::MetaFile;
+use super::nearby::{Near, Nearby};
 use super::tree::{Absent, FileMap, Sought};
 use crate::error::{LfsError, damaged};
 use crate::format::usage::UsageHead;
@@ -40,12 +41,16 @@ pub(super) struct Core {
     pub scan: Cell<ScanRecord>,
     /// Blocks of users' files and of the IFILE.
     pub blocks: Cell<u64>,
+    /// Segments that the log has taken since its last checkpoint, or data sync, was durable.
+    pub taken: RefCell<BTreeSet<u64>>,
     /// Places to which the DAT leads, and that the log has not reached yet.
     pub in_flight: RefCell<BTreeSet<u64>>,
     /// Told when it has.
     pub landed: Notify,
     /// Reads under way, by the epoch in which they looked for their places.
     pub reads: Reads,
+    /// Blocks that were read ahead of their readers.
+    pub nearby: Nearby,
 }
 
 /// Reads under way. A segment that was clean in an epoch may be written again when no read of that epoch is left.
@@ -125,9 +130,11 @@ impl Core {
             snapshots: RefCell::default(),
             scan: Cell::new(ScanRecord::over(checkpoint.head.cno)),
             blocks: Cell::new(checkpoint.head.blocks),
+            taken: RefCell::default(),
             in_flight: RefCell::default(),
             landed: Notify::default(),
             reads: Reads::default(),
+            nearby: Nearby::new(geometry.block_bytes),
         })
     }
 
@@ -150,8 +157,28 @@ impl Core {
     pub(super) async fn blocks_at(&self, place: u64, blocks: usize) -> Result<Vec<u8>, LfsError> {
         let has_landed = || self.in_flight.borrow().range(place..place + blocks as u64).next().is_none();
         self.landed.wait_until(has_landed).await;
-        let bytes = self.geometry.block_bytes;
-        self.medium.read(place * bytes as u64, blocks * bytes).await
+        let (block, segment) = (self.geometry.block_bytes, self.geometry.segment(self.geometry.segment_of(place)));
+        match self.nearby.look(&(place..place + blocks as u64), &segment) {
+            Near::Kept(bytes) => Ok(bytes),
+            Near::Read(more, writes) => {
+                let mut bytes = self.medium.read(place * block as u64, more * block).await?;
+                if more > blocks {
+                    self.nearby.keep(place, &bytes, writes);
+                    bytes.truncate(blocks * block);
+                }
+                Ok(bytes)
+            }
+        }
+    }
+
+    /// Writes blocks of a segment.
+    pub(super) async fn write_at(&self, place: u64, bytes: &[u8]) -> Result<(), LfsError> {
+        let block = self.geometry.block_bytes;
+        let places = place..place + (bytes.len() / block) as u64;
+        self.nearby.written(&places);
+        let written = self.medium.write(place * block as u64, bytes).await;
+        self.nearby.written(&places);
+        written
     }
 
     /// The place of an address.

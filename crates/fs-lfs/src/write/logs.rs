@@ -159,9 +159,7 @@ impl Making<'_> {
 
     /// Writes one of `logs`.
     pub(super) async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
-        let core = &self.inner.core;
-        let bytes = self.log_bytes(log, logs);
-        core.medium.write(self.place_of(log) * core.geometry.block_bytes as u64, &bytes).await
+        self.inner.core.write_at(self.place_of(log), &self.log_bytes(log, logs)).await
     }
 
     /// A whole log, with right sums.

@@ -34,6 +34,7 @@ impl Core {
             if !usage.is_clean() || !may(segment) {
                 continue;
             }
+            self.taken.borrow_mut().insert(segment);
             let head = UsageHead { changed: 0, blocks: 0, flags: flag::DIRTY };
             self.set_usage(segment, SegmentUsage { head, live: usage.live.map(|_| NO_COUNTERS) }).await?;
             let mut header = self.segments.get();

@@ -179,4 +179,22 @@ impl Stage {
         }
         Ok(searched)
     }
+
+    /// Searches drawn scripts of two and of three steps by turns, until so many states were tried. `say` hears of the
+    /// sum behind each hundred scripts.
+    ///
+    /// # Errors
+    /// The first broken promise.
+    pub fn search_long(&self, states: u64, reach: Reach, mut say: impl FnMut(&Searched)) -> Result<Searched, Breach> {
+        let mut searched = Searched::default();
+        for round in 0.. {
+            let found = self.search_bounded(2 + round as u32 % 2, 100, Reach { seed: reach.seed + round, ..reach })?;
+            searched.add(Searched { scripts_left: 0, ..found });
+            say(&searched);
+            if searched.states >= states || found.states == 0 {
+                break;
+            }
+        }
+        Ok(searched)
+    }
 }

@@ -67,10 +67,10 @@ impl Scale {
         Scale { scripts: [u64::MAX, 300, 100], reach: Reach::quick(seed), full: 40, struck: 10, flips: 400, cycles: 20 }
     }
 
-    /// What a soak affords.
+    /// What a soak affords, before [`Stage::search_long`].
     pub fn long(seed: u64) -> Scale {
         Scale {
-            scripts: [u64::MAX, u64::MAX, 20_000],
+            scripts: [u64::MAX, 0, 0],
             reach: Reach::long(seed),
             full: u64::MAX,
             struck: 400,

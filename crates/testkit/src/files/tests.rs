@@ -1,7 +1,10 @@
 //! The harness passes what is sound, and finds each flaw.
 
+use esker_fs_posix::script::Bounded;
+
 use super::suite::{caught, linear, ram, whole};
 use super::*;
+use crate::SoakLength;
 
 const SEED: u64 = 7;
 
@@ -64,13 +67,16 @@ fn every_flaw_is_found_by_what_looks_for_it() {
 }
 
 #[test]
-#[ignore = "every script of two steps: cargo xtask soak fs-crash"]
-#[expect(clippy::disallowed_methods, reason = "a soak is told its seed by the environment")]
+#[ignore = "a million states: cargo xtask soak fs-crash"]
 fn sound_file_systems_keep_their_promises_for_a_long_time() {
-    let seed = std::env::var("ESKER_KILL_SEED").map_or(1, |text| text.parse().expect("a number"));
+    let SoakLength { times: states, seed } = SoakLength::told(1_000_000);
     for subject in [whole(None), linear()] {
         let judged = judge(&subject, Scale::long(seed)).unwrap_or_else(|breach| panic!("{breach}"));
         println!("{}, seed {seed}: {judged:?}", subject.name());
         assert_eq!(judged.cycled.cycles, 1000);
+        let stage = Stage::new(subject.clone(), &Bounded::before()).unwrap_or_else(|breach| panic!("{breach}"));
+        let say = |searched: &Searched| println!("{}: {searched:?}", subject.name());
+        let searched = stage.search_long(states, Reach::long(seed), say).unwrap_or_else(|breach| panic!("{breach}"));
+        assert!(searched.states >= states);
     }
 }

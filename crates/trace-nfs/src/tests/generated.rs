@@ -109,3 +109,40 @@ fn operations_have_the_ratios_of_lair62() {
         assert!((found - share).abs() < noise, "{words:?}: {found} instead of {share}");
     }
 }
+
+/// Seconds that written blocks of 8 KiB lived, of those that were written again. The end of a file is not seen.
+fn lifetimes(text: &str) -> (u64, Vec<f64>) {
+    let (mut born, mut lived, mut births) = (BTreeMap::new(), Vec::new(), 0);
+    for line in text.lines().filter(|line| line.contains(" write fh ") && line.contains(" off ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let time: f64 = words[0].parse().expect("a time");
+        let number = |word: &str| u64::from_str_radix(word, 16).expect("a number");
+        let (offset, count) = (number(words[11]), number(words[13]));
+        for block in offset / 8192..(offset + count).div_ceil(8192) {
+            births += 1;
+            lived.extend(born.insert((words[9].to_string(), block), time).map(|before| time - before));
+        }
+    }
+    (births, lived)
+}
+
+#[test]
+fn half_of_the_blocks_die_within_a_second() {
+    let shape = NfsShape { users: 40, scale: 0.1, operations: Some(100_000), reuse: 0.0, ..NfsShape::lair62(2) };
+    let (births, lived) = lifetimes(&text(NfsShape { loss: 0.0, ..shape }));
+    let young = lived.iter().filter(|seconds| **seconds <= 1.0).count() as f64 / births as f64;
+    assert!((0.42..0.55).contains(&young), "{young}");
+}
+
+#[test]
+fn files_pass_within_a_day_and_those_that_stay_grow_to_the_end() {
+    let shape =
+        NfsShape { users: 20, scale: 0.01, operations_per_hour: 100.0, reuse: 0.0, loss: 0.0, ..NfsShape::lair62(3) };
+    let files = |operations| {
+        let (_, tree, _) = replayed(&text(NfsShape { operations: Some(operations), ..shape }));
+        tree.iter().filter(|path| !path.ends_with('/') && !path.ends_with(" 0")).count() as f64
+    };
+    // Some 2,200 files are made, of which 96 stay. Up to 30 take the place of files that were there before.
+    let (half, whole) = (files(60_000), files(120_000));
+    assert!((80.0..150.0).contains(&whole) && (0.35..0.8).contains(&(half / whole)), "{half} of {whole}");
+}

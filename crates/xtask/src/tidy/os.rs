@@ -40,7 +40,6 @@ const MAY_REACH_THE_OS: &[&str] = &[
     "crates/kinds/tests/",
     "crates/serve/src/tests/mounts.rs",
     "crates/serve/src/tests/starting.rs",
-    "crates/layer-logvol/src/tests/collect/stress.rs",
     "crates/layers/src/crypt/tests.rs",
     "crates/front-vhost/src/handler.rs",
     "crates/front-vhost/src/tests/",

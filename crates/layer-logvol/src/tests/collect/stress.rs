@@ -1,6 +1,7 @@
 //! Writers, readers, clones and forced collection side by side, killed again and again, beside a model.
 
 use super::*;
+use esker_testkit::SoakLength;
 
 /// Regions, each with a client of its own.
 const CLIENTS: u64 = 4;
@@ -139,10 +140,8 @@ fn nothing_is_lost_under_load_collection_and_kills() {
 /// `cargo xtask soak volume`: some ten minutes.
 #[test]
 #[ignore = "takes many minutes"]
-#[allow(clippy::disallowed_methods, reason = "xtask says how often")]
 fn nothing_is_lost_in_a_long_time() {
-    let set = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let (times, seed) = (set("ESKER_KILL_TIMES").unwrap_or(200), set("ESKER_KILL_SEED").unwrap_or(1));
+    let SoakLength { times, seed } = SoakLength::told(200);
     let (mut requests, mut cleaned) = (0, 0.0);
     for round in 0..times {
         let (more, segments) = worlds(seed + round, 100);
