@@ -1,5 +1,7 @@
 //! Requests as uses of lines.
 
+use esker_base::digest::mix;
+
 /// A use of a line by a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineUse {
@@ -28,6 +30,12 @@ pub fn lines_of(offset: u64, bytes: u64, line: u32) -> impl Iterator<Item = Line
     })
 }
 
+/// The same for a request to the volume with this number. Hashes of the numbers keep the keys of volumes apart.
+pub fn lines_in(volume: u32, offset: u64, bytes: u64, line: u32) -> impl Iterator<Item = LineUse> {
+    let salt = if volume == 0 { 0 } else { mix(volume.into()) };
+    lines_of(offset, bytes, line).map(move |line| LineUse { key: line.key ^ salt, ..line })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +56,15 @@ mod tests {
     fn edges_have_no_lines_too_many() {
         assert_eq!(of(7, 0, 4), []);
         assert_eq!(of(u64::MAX - 1, 9, 4), [(u64::MAX / 4, 1, true)]);
+    }
+
+    #[test]
+    fn volumes_share_no_line() {
+        let keys = |volume| lines_in(volume, 0, 1 << 20, 512).map(|line| line.key).collect::<Vec<_>>();
+        assert_eq!(keys(0), (0..2048).collect::<Vec<_>>());
+        let mut all: Vec<u64> = (0..100).flat_map(keys).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 100 * 2048);
     }
 }
