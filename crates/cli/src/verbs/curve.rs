@@ -26,8 +26,8 @@ pub const VERB: Verb = Verb::of::<CurveVerb>(About {
     details: "Plays the reads and writes of a block trace against caches of each size and prints the shares of requests \
               and bytes that miss. A request misses if one of its lines does. The last lines say which size pays: the \
               smallest one that misses at most a tenth more than the largest one.\n\n\
-              The method exact is right for every policy. It simulates each size, but not for lru, which needs one \
-              pass. The methods relaxed and aet are fast estimates for lru. The method shards looks at a share of the \
+              The method exact is right for every policy. For lru it needs one pass, for others it simulates each \
+              size. The methods relaxed and aet are fast estimates for lru. The method shards looks at a share of the \
               lines, shards-lines at so many lines, both for lru. The method miniature simulates small caches on a \
               share of the lines, for any policy.\n\n\
               A trace is read twice: first to find how many lines it uses. So it cannot be a pipe. Flushes and \
