@@ -26,6 +26,9 @@ const RECORDED: [(&str, &str); 4] = [
     ("w106", "w106.trace.xz"),
 ];
 
+/// Uses of a recorded trace in the short form.
+const SHORT_USES: usize = 1_500_000;
+
 /// The profile of the generated trace, the word for it, and the share of its volumes and requests.
 const PROFILE: &str = "msr-like";
 const WEEK: &str = "msr_like";
@@ -56,8 +59,9 @@ impl CacheLoad {
     }
 }
 
-/// The recorded traces that are there, in lines of so many bytes.
+/// The recorded traces that are there, in lines of so many bytes. The short form has the beginning of long ones.
 pub(crate) fn recorded(line: u32, lab: &Lab<'_>) -> Result<Vec<CacheLoad>, LabError> {
+    let most = lab.scale(SHORT_USES, usize::MAX);
     let mut loads = Vec::new();
     for (name, file) in RECORDED {
         let mut places = FOLDERS.iter().map(|folder| File::open(Path::new(folder).join(file)));
@@ -69,6 +73,9 @@ pub(crate) fn recorded(line: u32, lab: &Lab<'_>) -> Result<Vec<CacheLoad>, LabEr
         let mut uses = Vec::new();
         while let Some(record) = reader.next_record().map_err(LabError::data)? {
             uses.extend(uses_of(&record, line));
+            if uses.len() >= most {
+                break;
+            }
         }
         loads.push(CacheLoad::new(name, uses));
     }

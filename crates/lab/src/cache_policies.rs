@@ -1,19 +1,20 @@
-//! `cache-policies`: hits of eviction policies on traces, against the bound of all, and their speed against libCacheSim.
+//! `cache-policies`: hits of eviction policies on traces, against the bound of all, and their speed against
+//! libCacheSim.
 //!
-//! *Hits.* Each policy plays the recorded traces of the project in lines of 4 KiB, and hours of a generated week in
-//! lines of 16 KiB, in caches of 0.1, 1 and 10 % of the lines that a trace uses. `TRACE_SIZE_POLICY_over_lru` is its
-//! hit ratio over that of LRU, with LRU's beside it. `below_opt` counts runs with fewer misses than Belady's OPT, which
-//! no right policy has. That each hit is that of a second form of the policy, written from its paper, is a test of the
-//! crate, which keeps these forms for itself.
+//! *Hits.* Each policy plays the recorded traces of the project in lines of 4 KiB. It also plays hours of a generated
+//! week of servers in lines of 16 KiB. Caches have 0.1, 1 and 10 % of the lines that a trace uses.
+//! `TRACE_SIZE_POLICY_over_lru` is the hit ratio over that of LRU, with LRU's beside it. `below_opt` counts runs with
+//! fewer misses than Belady's OPT, which no right policy has. A stronger test is the crate's own: each hit is that of a
+//! second form of the policy, written from its paper. These forms are for tests alone, so they are not run here.
 //!
 //! `mq_over_lru_least` is the least ratio of hits of MQ and LRU over the periods of 12 hours of the generated week. The
 //! cache has a hundredth of the thesis' 100 GB for a hundredth of its requests.
 //!
 //! *Speed.* libCacheSim's Python wheel runs one policy over one file in a process of its own. The requests follow
-//! Zipf's law over a million keys, the cache has 100,000 lines. Both read the same records of 24 bytes, and CPU time
-//! counts, that of reading included. The rival's table is as small as the cache, which is its fastest setting: its
-//! default of 2^24 places halves its rate. `hit_difference_libcachesim` is the largest difference of hit ratios.
-//! Without the wheel these figures are absent: the others are reported, the run fails, and says how to install it.
+//! Zipf's law over a million keys, the cache has 100,000 lines. Both read the same records of 24 bytes. CPU time counts,
+//! that of reading included. The rival's table is as small as the cache, which is its fastest setting: its default of
+//! 2^24 places halves its rate. `hit_difference_libcachesim` is the largest difference of hit ratios. Without the wheel
+//! these figures are absent: the others are reported, the run fails, and says how to install it.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -198,15 +199,15 @@ fn race(version: &str, lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
             differences.push((us.missed - them.missed).abs());
         }
         let unit = "million requests per second of CPU time";
-        figures.push(over(&format!("{word}_ratio_libcachesim"), &our_rates, rates, &rival));
+        figures.push(over(format!("{word}_ratio_libcachesim"), &our_rates, rates, &rival));
         figures.push(Figure::alone(format!("{word}_mios_per_s"), median(our_rates), unit));
     }
     figures.push(Figure::alone("hit_difference_libcachesim", worst(&differences), "share of requests"));
     Ok(figures)
 }
 
-/// Writes requests in libCacheSim's own format: time in 4 bytes, key in 8, size in 4, next use in 8. The time is at most
-/// a day, and the next use is not known.
+/// Writes requests in libCacheSim's own format: time in 4 bytes, key in 8, size in 4, next use in 8. The time is less
+/// than a day, and the next use is not known.
 fn write_records(file: &Path, keys: &[u64]) -> Result<(), LabError> {
     let write = || {
         let mut out = BufWriter::new(File::create(file)?);

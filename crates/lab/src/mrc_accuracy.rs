@@ -6,9 +6,9 @@
 //! bytes. `relaxed_above_exact` counts those at which the relaxed curve has more hits than the exact one.
 //!
 //! `shards_mae`, `aet_mae`, `relaxed_mae` and `mini_mae` are mean distances to exact curves, as shares of requests, on
-//! Zipf's law; `mini_mae` is the worst of three policies. A sample is judged at sizes with at least a hundred sampled
-//! lines: in smaller ones a few lines are the whole curve. The same of each trace is told beside them, where a trace has
-//! such sizes. Recorded traces are short, so they are no bar.
+//! Zipf's law. `mini_mae` is the worst of three policies. A sample is judged at sizes with at least a hundred sampled
+//! lines: in smaller ones a few lines are the whole curve. The same of each trace is told beside them, where a trace
+//! has such sizes. Recorded traces are short, so they are no bar.
 //!
 //! Rates are references of the load by CPU time, of the exact method and of SHARDS in turn.
 
@@ -30,7 +30,7 @@ const SHARDS: f64 = 0.01;
 /// A sample is judged at sizes with at least so many sampled lines.
 const SAMPLED: f64 = 100.0;
 const SIZES: u32 = 10;
-/// Keys of Zipf's law, of which more than 10,000 are in a sample of a hundredth.
+/// Keys of Zipf's law. The long form uses more than a million of them, so a sample of a hundredth has over 10,000.
 const KEYS: u32 = 2_000_000;
 /// Uses that a method takes at once.
 const PIECE: usize = 1 << 14;
