@@ -7,16 +7,30 @@
 //! Invariant: never sees data or a device: a wrong choice costs a miss, never a byte. It has no clock and no
 //! randomness.
 //!
-//! Reading order: [`policy`] (the trait), [`clock`].
+//! Reading order: [`policy`] (the trait and the names), [`policies`], and what these share: `links`, `lists`, `queue`,
+//! `index`, `ghosts`, `sketch`. Then [`request`], [`simulator`], [`opt`], and [`curve`] with its methods.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
-pub mod clock;
+pub mod curve;
+mod ghosts;
+pub mod ids;
+mod index;
+mod links;
+mod lists;
+pub mod opt;
+pub mod policies;
 pub mod policy;
+mod queue;
+pub mod request;
+pub mod simulator;
+mod sketch;
 
-pub use clock::Clock;
+pub use policies::Clock;
 pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
+pub use request::{LineUse, lines_in, lines_of};
+pub use simulator::Simulator;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! The trait of policies, and their names.
 
-use crate::Clock;
+use crate::policies::{Arc, Clock, Lirs, Lru, Mq, S3Fifo, Sieve, TinyLfu, TwoQ};
 
 /// Number of a line of a cache, dense from 0.
 pub type Slot = u32;
@@ -45,11 +45,51 @@ pub trait Policy {
     fn bytes(&self) -> usize;
 }
 
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn hit(&mut self, slot: Slot) {
+        (**self).hit(slot);
+    }
+
+    fn miss(&mut self, key: u64) -> Recall {
+        (**self).miss(key)
+    }
+
+    fn evict(&mut self, recall: Recall, lines: &dyn Lines) -> Option<Slot> {
+        (**self).evict(recall, lines)
+    }
+
+    fn insert(&mut self, slot: Slot, key: u64, recall: Recall) {
+        (**self).insert(slot, key, recall);
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        (**self).remove(slot);
+    }
+
+    fn order(&self, coldest: &mut Vec<Slot>, most: usize) {
+        (**self).order(coldest, most);
+    }
+
+    fn bytes(&self) -> usize {
+        (**self).bytes()
+    }
+}
+
 /// Makes a policy for a cache of so many lines.
 pub type MakePolicy = fn(lines: u32) -> Box<dyn Policy>;
 
 /// All policies by name.
-pub const NAMED: &[(&str, MakePolicy)] = &[("clock", |lines| Box::new(Clock::new(lines)))];
+pub const NAMED: &[(&str, MakePolicy)] = &[
+    ("lru", |lines| Box::new(Lru::new(lines))),
+    ("clock", |lines| Box::new(Clock::new(lines))),
+    ("2q", |lines| Box::new(TwoQ::new(lines))),
+    ("mq", |lines| Box::new(Mq::new(lines))),
+    ("arc", |lines| Box::new(Arc::new(lines))),
+    ("lirs", |lines| Box::new(Lirs::new(lines))),
+    ("w-tinylfu", |lines| Box::new(TinyLfu::new(lines))),
+    ("s3-fifo", |lines| Box::new(S3Fifo::new(lines))),
+    ("sieve", |lines| Box::new(Sieve::new(lines))),
+];
 
 /// The policy of a name.
 pub fn by_name(name: &str) -> Option<MakePolicy> {

@@ -5,25 +5,33 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A cache by plain vectors: what a policy is driven by, and compared with.
+mod curves;
+mod models;
+pub(crate) mod traces;
+
+/// A cache by plain vectors: what a policy is driven by.
 struct Cache {
     keys: Vec<Option<u64>>,
-    held: BTreeSet<Slot>,
+    held: BTreeSet<u64>,
+    policy: Box<dyn Policy>,
 }
 
-impl Lines for Cache {
+struct Seen<'a>(&'a [Option<u64>], &'a BTreeSet<u64>);
+
+impl Lines for Seen<'_> {
     fn key(&self, slot: Slot) -> u64 {
-        self.keys[slot as usize].expect("a line in the order has a key")
+        self.0[slot as usize].expect("a line in the order has a key")
     }
 
     fn is_held(&self, slot: Slot) -> bool {
-        self.held.contains(&slot)
+        self.1.contains(&self.key(slot))
     }
 }
 
 impl Cache {
-    fn new(lines: u32) -> Cache {
-        Cache { keys: vec![None; lines as usize], held: BTreeSet::new() }
+    fn new(name: &str, lines: u32) -> Cache {
+        let policy = by_name(name).expect("a policy of this name")(lines);
+        Cache { keys: vec![None; lines as usize], held: BTreeSet::new(), policy }
     }
 
     fn slot_of(&self, key: u64) -> Option<Slot> {
@@ -31,62 +39,128 @@ impl Cache {
     }
 
     /// Uses a key, and answers whether it was there. A key that finds no room is not kept.
-    fn reference(&mut self, policy: &mut dyn Policy, key: u64) -> bool {
+    fn reference(&mut self, key: u64) -> bool {
         if let Some(slot) = self.slot_of(key) {
-            policy.hit(slot);
+            self.policy.hit(slot);
             return true;
         }
-        let recall = policy.miss(key);
+        let recall = self.policy.miss(key);
         let free = self.keys.iter().position(Option::is_none).map(|at| at as Slot);
-        let evicted = || policy.evict(recall, self).inspect(|slot| assert!(!self.is_held(*slot), "it does not leave"));
-        if let Some(slot) = free.or_else(evicted) {
+        if let Some(slot) = free.or_else(|| self.evict(recall)) {
             self.keys[slot as usize] = Some(key);
-            policy.insert(slot, key, recall);
+            self.policy.insert(slot, key, recall);
         }
         false
     }
+
+    fn evict(&mut self, recall: Recall) -> Option<Slot> {
+        let seen = Seen(&self.keys, &self.held);
+        let slot = self.policy.evict(recall, &seen)?;
+        assert!(!seen.is_held(slot), "a held line stays");
+        Some(slot)
+    }
+
+    fn remove(&mut self, key: u64) {
+        self.held.remove(&key);
+        if let Some(slot) = self.slot_of(key) {
+            self.policy.remove(slot);
+            self.keys[slot as usize] = None;
+        }
+    }
+
+    /// Removes a key, or holds it, or lets it go: what happens to a real cache between uses.
+    fn disturb(&mut self, rng: &mut Stream, removed: impl FnOnce(u64)) {
+        let Some(key) = self.keys[rng.below(self.keys.len() as u64) as usize] else { return };
+        match rng.below(4) {
+            0 => {
+                self.remove(key);
+                removed(key);
+            }
+            1 => drop(self.held.insert(key)),
+            _ => self.held.clear(),
+        }
+    }
+
+    fn present(&self) -> BTreeSet<Slot> {
+        (0..self.keys.len() as Slot).filter(|slot| self.keys[*slot as usize].is_some()).collect()
+    }
+
+    fn order(&self, most: usize) -> Vec<Slot> {
+        let mut order = Vec::new();
+        self.policy.order(&mut order, most);
+        order
+    }
 }
 
-/// CLOCK as its definition has it: a ring of keys with a bit, turned until the first key has no bit.
-#[derive(Default)]
-struct Ring(Vec<Option<(u64, bool)>>, usize);
+/// Compares every hit of a policy with its model, and often all keys that are there.
+fn check_hits(name: &str, lines: u32, kind: usize, is_disturbed: bool) {
+    let (mut cache, mut model) = (Cache::new(name, lines), models::of(name, lines));
+    let mut rng = Stream::named(lines.into(), "disturbed");
+    for (at, key) in traces::keys(kind, lines.into(), 3_000 + 20 * u64::from(lines)).into_iter().enumerate() {
+        let hit = model.reference(key, &cache.held);
+        assert_eq!(cache.reference(key), hit, "{name}, {lines} lines, trace {kind}, reference {at} to {key}");
+        if is_disturbed && rng.below(6) == 0 {
+            cache.disturb(&mut rng, |key| model.remove(key));
+        }
+        if at % 8 == 0 || lines < 9 {
+            let present = cache.keys.iter().flatten().copied().collect::<BTreeSet<_>>();
+            assert_eq!(present, model.keys().into_iter().collect(), "{name}, {lines} lines, trace {kind}, after {at}");
+        }
+    }
+}
 
-impl Ring {
-    fn reference(&mut self, key: u64) -> bool {
-        if let Some((_, used)) = self.0.iter_mut().flatten().find(|(at, _)| *at == key) {
-            *used = true;
-            return true;
-        }
-        if let Some(free) = self.0.iter_mut().find(|at| at.is_none()) {
-            *free = Some((key, false));
-            return false;
-        }
-        loop {
-            let at = self.1;
-            self.1 = (at + 1) % self.0.len();
-            match &mut self.0[at] {
-                Some((_, used)) if *used => *used = false,
-                place => {
-                    *place = Some((key, false));
-                    return false;
-                }
-            }
+fn check(name: &str) {
+    for lines in (1..=8).chain([17, 64, 250]) {
+        for kind in 0..traces::ALL.len() {
+            check_hits(name, lines, kind, false);
+            check_hits(name, lines, kind, true);
         }
     }
 }
 
 #[test]
-fn clock_hits_where_its_definition_does() {
-    for lines in [1, 2, 3, 7, 64] {
-        let (mut cache, mut policy) = (Cache::new(lines), Clock::new(lines));
-        let mut ring = Ring(vec![None; lines as usize], 0);
-        let mut rng = Stream::named(u64::from(lines), "clock");
-        for at in 0..20_000 {
-            let most = rng.below(u64::from(lines) * 3);
-            let key = rng.below(1 + most);
-            assert_eq!(cache.reference(&mut policy, key), ring.reference(key), "{lines} lines, reference {at}");
-        }
-    }
+fn lru_hits_where_its_model_does() {
+    check("lru");
+}
+
+#[test]
+fn clock_hits_where_its_model_does() {
+    check("clock");
+}
+
+#[test]
+fn two_q_hits_where_its_model_does() {
+    check("2q");
+}
+
+#[test]
+fn mq_hits_where_its_model_does() {
+    check("mq");
+}
+
+#[test]
+fn arc_hits_where_its_model_does() {
+    check("arc");
+}
+
+#[test]
+fn lirs_hits_where_its_model_does() {
+    check("lirs");
+}
+
+#[test]
+fn w_tinylfu_hits_where_its_model_does() {
+    check("w-tinylfu");
+}
+
+#[test]
+fn s3_fifo_hits_where_its_model_does() {
+    check("s3-fifo");
+}
+
+#[test]
+fn sieve_hits_where_its_model_does() {
+    check("sieve");
 }
 
 #[test]
@@ -95,53 +169,45 @@ fn names_lead_to_policies() {
     assert!(by_name("lru-k").is_none());
 }
 
+#[test]
+fn a_cache_without_lines_has_no_victim() {
+    for (name, _) in NAMED {
+        let mut cache = Cache::new(name, 0);
+        assert!(!cache.reference(1) && !cache.reference(1) && cache.order(9).is_empty(), "{name}");
+    }
+}
+
 proptest! {
     /// Of every policy: lines that are held stay, the order has each line once, and a removed line is in it no more.
     #[test]
     fn orders_hold_each_line_once(seed: u64, lines in 1..20u32, choice in 0..NAMED.len()) {
-        let (mut cache, mut policy) = (Cache::new(lines), NAMED[choice].1(lines));
+        let mut cache = Cache::new(NAMED[choice].0, lines);
         let mut rng = Stream::named(seed, "orders");
         for _ in 0..400 {
-            match rng.below(8) {
-                0 => {
-                    let slot = rng.below(lines.into()) as Slot;
-                    if !cache.held.remove(&slot) {
-                        cache.held.insert(slot);
-                    }
-                }
-                1 => {
-                    let slot = rng.below(lines.into()) as Slot;
-                    policy.remove(slot);
-                    cache.keys[slot as usize] = None;
-                }
-                _ => {
-                    cache.reference(&mut *policy, rng.below(u64::from(lines) * 2));
-                }
+            cache.reference(rng.below(u64::from(lines) * 2));
+            if rng.below(4) == 0 {
+                cache.disturb(&mut rng, drop);
             }
-            let mut order = Vec::new();
-            policy.order(&mut order, usize::MAX);
-            let present = (0..lines).filter(|slot| cache.keys[*slot as usize].is_some()).collect::<BTreeSet<_>>();
-            prop_assert_eq!(order.len(), present.len());
-            prop_assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), present);
+            let order = cache.order(usize::MAX);
+            prop_assert_eq!(order.len(), cache.present().len());
+            prop_assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), cache.present());
             // The first of the order that is not held leaves next, and asking changes nothing.
-            let mut fewer = Vec::new();
-            policy.order(&mut fewer, 2);
-            prop_assert_eq!(&fewer[..], &order[..order.len().min(2)]);
+            prop_assert_eq!(&cache.order(2)[..], &order[..order.len().min(2)]);
         }
     }
 
-    /// The order tells the next victim.
+    /// The order is that in which lines leave if nothing is used any more.
     #[test]
-    fn the_coldest_line_leaves_next(seed: u64, lines in 1..20u32, choice in 0..NAMED.len()) {
-        let (mut cache, mut policy) = (Cache::new(lines), NAMED[choice].1(lines));
+    fn lines_leave_in_their_order(seed: u64, lines in 1..40u32, choice in 0..NAMED.len()) {
+        let mut cache = Cache::new(NAMED[choice].0, lines);
         let mut rng = Stream::named(seed, "coldest");
-        for _ in 0..200 {
-            cache.reference(&mut *policy, rng.below(u64::from(lines) * 2));
+        for _ in 0..400 {
+            cache.reference(rng.below(1 + rng.clone().below(u64::from(lines) * 3)));
         }
-        let mut order = Vec::new();
-        policy.order(&mut order, 1);
-        if cache.keys.iter().all(Option::is_some) {
-            prop_assert_eq!(policy.evict(Recall::default(), &cache), order.first().copied());
+        for slot in cache.order(usize::MAX) {
+            prop_assert_eq!(cache.evict(Recall::default()), Some(slot));
+            cache.keys[slot as usize] = None;
         }
+        prop_assert_eq!(cache.evict(Recall::default()), None);
     }
 }

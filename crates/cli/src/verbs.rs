@@ -8,6 +8,7 @@ mod blktrace_stat;
 mod calibrate;
 mod check;
 mod completions;
+mod curve;
 mod detach;
 mod freeze;
 mod fs_check;
@@ -131,6 +132,7 @@ pub const ALL: &[Verb] = &[
     blktrace_convert::VERB,
     blktrace_check::VERB,
     blktrace_generate::VERB,
+    curve::VERB,
     trace_record::VERB,
     trace_import::VERB,
     trace_show::VERB,

@@ -49,6 +49,8 @@ mod artc_sensitivity;
 mod artc_slices;
 mod artc_uring;
 mod attach_vs_raw;
+mod cache_loads;
+mod cache_policies;
 mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
@@ -87,6 +89,7 @@ mod lfs_snapshot;
 mod lfs_trace;
 mod lfs_tracking;
 mod mounted;
+mod mrc_accuracy;
 mod nbd_vs_peers;
 mod paced_ext4;
 mod played;
@@ -255,6 +258,12 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("cleaning-policies", cleaning_policies::run)
         .about("Write amplification of cleaning policies: utilisation, skew, drift, snapshots and clones, against theory")
         .after("Sprite-LFS, the thesis on NILFS2, SepBIT; Desnoyers 2012 and Van Houdt 2013; the project's own bars"),
+    Experiment::real("cache-policies", cache_policies::run)
+        .about("Hits of eviction policies on recorded and generated traces over LRU's, and their speed against libCacheSim's")
+        .after("the issue of caches: 2 times the rate, hit ratios within 0.002, MQ at least LRU in every 12 hours"),
+    Experiment::real("mrc-accuracy", mrc_accuracy::run)
+        .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
+        .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),
     Experiment::simulated("lfs-bimodal", lfs_bimodal::run)
         .about("How full segments are behind 24 rounds of filling and cleaning, by policy, in 512 bins (simulated, with plots)")
         .after("the thesis on NILFS2, figure 7.5; acceptance item 51 of the issue on log-structured file systems"),

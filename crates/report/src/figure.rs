@@ -155,6 +155,15 @@ impl Figure {
         Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", SIZE.0, SIZE.1))
     }
 
+    /// The figure as a file of its own that begins with a comment.
+    ///
+    /// # Errors
+    /// If the drawing library refuses.
+    pub fn file(&self, comment: &str) -> Result<String, PlotError> {
+        let svg = self.svg()?.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+        Ok(format!("<!-- {comment} -->\n{svg}"))
+    }
+
     fn draw_on(&self, svg: &mut String) -> Result<(), DrawError> {
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;

@@ -11,6 +11,14 @@ fn figure(x: Axis, y: Axis, points: &[(f64, f64)]) -> Figure {
 }
 
 #[test]
+fn a_file_has_a_comment_and_the_name_space() {
+    let figure = figure(Axis::linear("a"), Axis::linear("b"), &[(1.0, 2.0)]);
+    let (file, body) = (figure.file("ours").unwrap(), figure.svg().unwrap());
+    let begin = "<!-- ours -->\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox";
+    assert_eq!(file.strip_prefix(begin), body.strip_prefix("<svg viewBox"));
+}
+
+#[test]
 fn every_pair_of_axes_draws_every_style() {
     let axes = [Axis::linear("a"), Axis::logarithmic("b")];
     for (x, y) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
