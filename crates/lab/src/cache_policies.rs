@@ -11,10 +11,10 @@
 //! cache has a hundredth of the thesis' 100 GB for a hundredth of its requests.
 //!
 //! *Speed.* libCacheSim's Python wheel runs one policy over one file in a process of its own. The requests follow
-//! Zipf's law over a million keys, the cache has 100,000 lines. Both read the same records of 24 bytes. CPU time counts,
-//! that of reading included. The rival's table is as small as the cache, which is its fastest setting: its default of
-//! 2^24 places halves its rate. `hit_difference_libcachesim` is the largest difference of hit ratios. Without the wheel
-//! these figures are absent: the others are reported, the run fails, and says how to install it.
+//! Zipf's law over a million keys, the cache has 100,000 lines. Both read the same records of 24 bytes. CPU time
+//! counts, that of reading included. The rival's table is as small as the cache, which is its fastest setting: its
+//! default of 2^24 places halves its rate. `hit_difference_libcachesim` is the largest difference of hit ratios.
+//! Without the wheel these figures are absent: the others are reported, the run fails, and says how to install it.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};

@@ -261,11 +261,13 @@ impl PolicyCurve {
         PolicyCurve { policy, curve }
     }
 
-    /// The smallest size that misses little more than the largest, as a place among the points.
-    fn pays(&self) -> usize {
+    /// The smallest size that misses little more than the largest, as a place among the points. `None`: a cache without
+    /// lines would miss little more.
+    fn pays(&self) -> Option<usize> {
         let misses = |point: &CurvePoint| point.request_misses;
         let most = self.curve.points.last().map_or(0.0, misses) * PAYS;
-        self.curve.points.iter().position(|point| misses(point) <= most).unwrap_or_default()
+        let place = || self.curve.points.iter().position(|point| misses(point) <= most);
+        (most < self.curve.requests).then(place).flatten()
     }
 }
 
@@ -300,14 +302,18 @@ impl Curves {
 
     /// Which size pays for a policy.
     fn verdict(&self, one: &PolicyCurve) -> String {
-        let (ratios, sizes) = (one.curve.request_ratios(), self.sizes().collect::<Vec<_>>());
-        let (at, last) = (one.pays(), ratios.len() - 1);
-        let [size, largest] = [at, last].map(|at| size_human(sizes[at]));
-        let [ratio, least] = [at, last].map(|at| percent(ratios[at]));
-        match at == last {
-            true => format!("{}: no smaller size pays: {least} of requests miss with {largest}.", one.policy),
-            false => {
-                format!("{}: {size} pays: {ratio} of requests miss, and {least} with {largest}.", one.policy)
+        let (policy, ratios, sizes) = (&one.policy, one.curve.request_ratios(), self.sizes().collect::<Vec<_>>());
+        let last = ratios.len() - 1;
+        let at = |at: usize| (size_human(sizes[at]), percent(ratios[at]));
+        let (largest, least) = at(last);
+        match one.pays() {
+            None => format!("{policy}: no size pays: {least} of requests miss even with {largest}."),
+            Some(place) if place == last => {
+                format!("{policy}: no smaller size pays: {least} of requests miss with {largest}.")
+            }
+            Some(place) => {
+                let (size, ratio) = at(place);
+                format!("{policy}: {size} pays: {ratio} of requests miss, and {least} with {largest}.")
             }
         }
     }
@@ -333,7 +339,7 @@ impl Curves {
                 json!({ "bytes": size, "lines": point.lines, "requests_missed": requests, "bytes_missed": bytes })
             };
             let points: Vec<_> = one.curve.points.iter().zip(ratios).map(point).collect();
-            json!({ "policy": one.policy, "pays": points[one.pays()], "points": points })
+            json!({ "policy": one.policy, "pays": one.pays().map(|at| points[at].clone()), "points": points })
         };
         let Curve { requests, bytes, .. } = self.by_policy[0].curve;
         json!({
@@ -400,6 +406,15 @@ mod tests {
         assert!(text.contains("footprint          3 lines, 12.0 KiB\n"), "{text}");
         let text = curves(&TURNS, &[1, 2, 3], "exact").text();
         assert!(text.ends_with("lru: no smaller size pays: 10.00 % of requests miss with 12.0 KiB."), "{text}");
+    }
+
+    #[test]
+    fn where_hardly_a_request_hits_no_size_pays() {
+        let keys: Vec<u64> = (0..1_000).chain(0..50).collect();
+        let curves = curves(&keys, &[1, 1_000], "exact");
+        let text = curves.text();
+        assert!(text.ends_with("lru: no size pays: 95.24 % of requests miss even with 3.9 MiB."), "{text}");
+        assert!(curves.json()["policies"][0]["pays"].is_null());
     }
 
     #[test]
