@@ -284,7 +284,11 @@ impl Snapshots {
             return Ok(());
         }
         let chosen = others[self.draws.below(others.len() as u64) as usize];
-        control.set_mode(chosen, CheckpointMode::Snapshot).await?;
+        match control.set_mode(chosen, CheckpointMode::Snapshot).await {
+            // The cleaner has deleted it since.
+            Err(Errno::ENOENT) => return Ok(()),
+            set => set?,
+        }
         self.kept.push_back(chosen);
         match self.kept.len() > KEPT {
             true => control.set_mode(self.kept.pop_front().expect("there are some"), CheckpointMode::Checkpoint).await,
