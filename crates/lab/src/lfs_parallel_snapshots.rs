@@ -16,7 +16,8 @@ use crate::lfs_replay::{COST_BENEFIT, GREEDY, HDD, volume_bytes};
 use crate::lfs_trace::{Outcome, Played, Trace, played_all};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
-/// Bytes of the volume over those of `lfs-replay`. Snapshots of a small part hold files that pass, which are large in it.
+/// Bytes of the volume over those of `lfs-replay`. Snapshots of a small part hold files that pass, which are large in
+/// it.
 const ROOM_FOR_SNAPSHOTS: f64 = 2.0;
 
 /// What a run differs in.
