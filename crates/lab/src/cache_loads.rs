@@ -8,7 +8,7 @@ use esker_base::digest::mix;
 use esker_caching::ids::Ids;
 use esker_caching::{LineUse, lines_in};
 use esker_trace_block::generate::{Generator, Profile};
-use esker_trace_block::{Op, Record, Source, TraceReader};
+use esker_trace_block::{Record, Source, TraceReader};
 
 use esker_lab_kit::{Lab, LabError};
 
@@ -101,8 +101,7 @@ pub(crate) fn for_each_record(hours: f64, lab: &Lab<'_>, mut take: impl FnMut(&R
 
 /// The lines of a read or write.
 pub(crate) fn uses_of(record: &Record, line: u32) -> impl Iterator<Item = LineUse> {
-    let is_transfer = matches!(record.op, Op::Read | Op::Write);
-    lines_in(record.volume, record.offset, if is_transfer { record.len } else { 0 }, line)
+    lines_in(record.volume, record.offset, if record.op.is_transfer() { record.len } else { 0 }, line)
 }
 
 /// Keys whose numbers of uses follow Zipf's law with exponent 1, all over the space of keys.

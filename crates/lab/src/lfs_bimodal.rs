@@ -21,6 +21,7 @@ use esker_report::{Axis, Figure as Plot, Series};
 use esker_trace_nfs::{AccessPattern, HotCold};
 
 use crate::lfs_mounted::{Disk, EPOCH, Mounted, cleaner_config};
+use crate::lfs_replay::SSD;
 use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Figures begin with the first word; the second names the policy.
@@ -33,7 +34,6 @@ const POLICIES: [(&str, &str); 5] = [
 ];
 /// Policies of which `lfs` is filled and cleaned.
 const MOUNTED: usize = 2;
-const FLASH: &str = "ssd-model profile=ssd-sata-2021";
 /// Time of a write on `lfs`, in nanoseconds, and writes between two checkpoints.
 const WRITE_NS: i64 = 10_000_000;
 const WRITES_PER_SYNC: u64 = 1_000;
@@ -115,7 +115,7 @@ struct FilledLfs {
 /// Fills and cleans `lfs` on modelled flash.
 fn on_lfs(lab: &Lab<'_>, policy: &'static str) -> Result<FilledLfs, LabError> {
     let (bytes, segment) = lab.scale((192 * MIB, MIB / 4), (2_400 * MIB, MIB));
-    let disk = Disk { model: FLASH, bytes, segment_bytes: Some(segment) };
+    let disk = Disk { model: SSD.1, bytes, segment_bytes: Some(segment) };
     let seed = lab.seed;
     Mounted::on(seed, disk, LfsConfig::usual(), async move |mounted| {
         let clock = Rc::new(Cell::new(EPOCH));

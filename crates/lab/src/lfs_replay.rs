@@ -17,7 +17,7 @@ use crate::lfs_trace::{Outcome, Played, Step, Trace, played_all, sized};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 pub(crate) const HDD: (&str, &str) = ("hdd", "disk-model profile=hdd-7200-2021");
-const SSD: (&str, &str) = ("ssd", "ssd-model profile=ssd-sata-2021");
+pub(crate) const SSD: (&str, &str) = ("ssd", "ssd-model profile=ssd-sata-2021");
 const TIMESTAMP: &str = "timestamp";
 pub(crate) const GREEDY: &str = "greedy";
 pub(crate) const COST_BENEFIT: &str = "cost-benefit";

@@ -1,7 +1,7 @@
 //! `mrc-accuracy`: curves of misses by size against simulated caches, and how fast they are found.
 //!
-//! The loads are Zipf's law over two million lines, the recorded traces of the project in lines of 4 KiB, and hours of
-//! a generated week in lines of 16 KiB. On each, at ten sizes from a thousandth of the footprint to all of it,
+//! The first load is Zipf's law over two million lines. The recorded traces of the project have lines of 4 KiB, and
+//! hours of a generated week lines of 16 KiB. Each has ten sizes, from a thousandth of the footprint to all of it.
 //! `exact_mismatches` counts the sizes at which the exact curve of LRU differs from a simulated cache, in requests or
 //! bytes. `relaxed_above_exact` counts those at which the relaxed curve has more hits than the exact one.
 //!

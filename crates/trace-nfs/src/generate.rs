@@ -4,9 +4,9 @@
 //!
 //! The archive tells no more than these figures. A study of a trace of the same department tells how long blocks live:
 //! more than half of them are written again within a second, and few live for more than a day. (Ellard, Ledlie,
-//! Malkani and Seltzer, *Passive NFS Tracing of Email and Research Workloads*, FAST 2003, trace EECS.) So each second
-//! write writes what the one before it wrote, and the logarithm of a file's lifetime is uniform up to a day. The share
-//! of files that stay is that of lair62.
+//! Malkani and Seltzer, *Passive NFS Tracing of Email and Research Workloads*, FAST 2003, trace EECS.) Here each second
+//! write repeats the one before it. The logarithm of a file's lifetime is uniform up to a day. The share of files that
+//! stay is that of lair62.
 //!
 //! Files are written whole and without a pause: three quarters of all files were open for less than a quarter of a
 //! second (Baker, Hartman, Kupfer, Shirriff and Ousterhout, SOSP 1991).
@@ -308,18 +308,11 @@ impl NfsGenerator {
 
     /// Removes a file whose time is over, or else one that was there before the trace.
     fn remove(&mut self) {
-        let (user, dir, name) = match self.homes.dead(self.now) {
-            Some((user, place)) => {
-                let (dir, file) = self.homes.at(place);
-                let (dir, name) = (dir.handle(), file.name());
-                self.homes.take(place);
-                (user, dir, name)
-            }
-            None => {
-                let user = self.homes.active();
-                let (dir, name) = self.homes.unknown(user);
-                (user, dir, name)
-            }
+        let dead = self.homes.dead(self.now);
+        let user = dead.map_or_else(|| self.homes.active(), |(user, _)| user);
+        let (dir, name) = match dead {
+            Some((_, place)) => self.homes.take(place),
+            None => self.homes.unknown(user),
         };
         self.written = None;
         self.exchange(user, "remove", &format!("fh {dir} name \"{name}\""), "OK");

@@ -10,7 +10,7 @@ use esker_caching::curve::{Curve, CurvePoint, Estimator, Method};
 use esker_caching::ids::Ids;
 use esker_caching::{LineUse, NAMED, lines_in};
 use esker_report::{Axis, Figure, PlotError, Series};
-use esker_trace_block::{Op, Record, Source, Speed};
+use esker_trace_block::{Record, Source, Speed};
 use serde_json::json;
 
 use crate::block_trace::{Trace, TraceInput, report_json};
@@ -216,11 +216,7 @@ impl CurveVerb {
 
 /// The lines of a read or write.
 fn uses_of(record: &Record, line: u32) -> impl Iterator<Item = LineUse> {
-    let bytes = match record.op {
-        Op::Read | Op::Write => record.len,
-        Op::Flush | Op::Discard => 0,
-    };
-    lines_in(record.volume, record.offset, bytes, line)
+    lines_in(record.volume, record.offset, if record.op.is_transfer() { record.len } else { 0 }, line)
 }
 
 /// Sizes in lines, with equal ratios between them, up to all lines of a trace.
@@ -373,6 +369,7 @@ fn drawn(path: &str, curves: &Curves) -> Result<String, CurveError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_trace_block::Op;
 
     const LINE: u64 = 4096;
 

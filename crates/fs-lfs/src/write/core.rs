@@ -161,12 +161,13 @@ impl Core {
         match self.nearby.look(&(place..place + blocks as u64), &segment) {
             Near::Kept(bytes) => Ok(bytes),
             Near::Read(more, writes) => {
-                let mut bytes = self.medium.read(place * block as u64, more * block).await?;
-                if more > blocks {
-                    self.nearby.keep(place, &bytes, writes);
-                    bytes.truncate(blocks * block);
+                let bytes = self.medium.read(place * block as u64, more * block).await?;
+                if more == blocks {
+                    return Ok(bytes);
                 }
-                Ok(bytes)
+                let wanted = bytes[..blocks * block].to_vec();
+                self.nearby.keep(place, bytes, writes);
+                Ok(wanted)
             }
         }
     }

@@ -53,15 +53,13 @@ impl Nearby {
             let len = (wanted.end - wanted.start) as usize * self.block_bytes;
             return Near::Kept(bytes[from..from + len].to_vec());
         }
-        let gap = (GAP_BYTES / self.block_bytes) as u64;
+        let [gap, ahead] = [GAP_BYTES, AHEAD_BYTES].map(|bytes| (bytes / self.block_bytes) as u64);
         let before = state.ends.iter().position(|end| (*end..=end + gap).contains(&wanted.start));
         let asked = wanted.end - wanted.start;
-        let blocks = match before {
-            Some(_) => asked.max((AHEAD_BYTES / self.block_bytes) as u64).min(segment.end.saturating_sub(wanted.start)),
+        let blocks = match before.and_then(|before| state.ends.remove(before)) {
+            Some(_) => asked.max(ahead.min(segment.end.saturating_sub(wanted.start))),
             None => asked,
         };
-        let blocks = blocks.max(asked);
-        before.and_then(|before| state.ends.remove(before));
         state.ends.push_back(wanted.start + blocks);
         if state.ends.len() > ENDS {
             state.ends.pop_front();
@@ -70,7 +68,7 @@ impl Nearby {
     }
 
     /// Keeps what was read from a place on, unless something was written since [`Nearby::look`].
-    pub(super) fn keep(&self, from: u64, bytes: &[u8], writes: u64) {
+    pub(super) fn keep(&self, from: u64, bytes: Vec<u8>, writes: u64) {
         let state = &mut *self.state.borrow_mut();
         if state.writes != writes {
             return;
@@ -78,7 +76,7 @@ impl Nearby {
         if state.kept.len() == KEPT {
             state.kept.pop_front();
         }
-        state.kept.push_back((from..from + (bytes.len() / self.block_bytes) as u64, bytes.to_vec()));
+        state.kept.push_back((from..from + (bytes.len() / self.block_bytes) as u64, bytes));
     }
 
     /// Places are written: what was read of them is old. Called before a write and behind it, so that no read of the
@@ -109,7 +107,7 @@ mod tests {
             Near::Read(blocks, writes) => {
                 let bytes: Vec<u8> = (0..blocks as u64).flat_map(|nr| vec![(wanted.start + nr) as u8; 4096]).collect();
                 if blocks as u64 > wanted.end - wanted.start {
-                    nearby.keep(wanted.start, &bytes, writes);
+                    nearby.keep(wanted.start, bytes, writes);
                 }
                 blocks
             }
@@ -145,7 +143,7 @@ mod tests {
         assert_eq!(read(&nearby, 2..3), 1);
         let Near::Read(32, writes) = nearby.look(&(33..34), &SEGMENT) else { panic!("it is not in memory") };
         nearby.written(&(60..61));
-        nearby.keep(33, &[0; 32 * 4096], writes);
+        nearby.keep(33, vec![0; 32 * 4096], writes);
         assert!(matches!(nearby.look(&(33..34), &SEGMENT), Near::Read(..)));
     }
 }

@@ -241,7 +241,7 @@ impl Homes {
 
     /// Makes a file that is to be written.
     pub(super) fn make_file(&mut self, user: usize, now: u64) -> Place {
-        let dies = self.lifetime().map(|lifetime| now + lifetime);
+        let dies = self.death(now);
         self.make(user, dies)
     }
 
@@ -254,11 +254,11 @@ impl Homes {
         self.put(user, dir, HomeFile { inode, name, size, dies })
     }
 
-    /// How long a new file lives, in microseconds; `None`: to the end. The logarithm is uniform.
-    fn lifetime(&mut self) -> Option<u64> {
+    /// When a new file goes; `None`: it outlives the trace. The logarithm of lifetimes is uniform.
+    fn death(&mut self, now: u64) -> Option<u64> {
         let is_staying = self.draws.chance(STAYING);
         let lifetime = LIFETIME_LEAST * (LIFETIME_MOST / LIFETIME_LEAST).powf(self.draws.unit());
-        (!is_staying).then_some(lifetime as u64)
+        (!is_staying).then_some(now + lifetime as u64)
     }
 
     fn put(&mut self, user: usize, dir: usize, file: HomeFile) -> Place {
@@ -273,14 +273,10 @@ impl Homes {
     /// Takes a name away, but not the file.
     pub(super) fn detach(&mut self, place: Place) -> HomeFile {
         let file = self.homes[place.user].dirs[place.dir].files.swap_remove(place.file);
-        self.forget_death(&file);
-        file
-    }
-
-    fn forget_death(&mut self, file: &HomeFile) {
         if let Some(dies) = file.dies {
             self.dying.remove(&(dies, file.name));
         }
+        file
     }
 
     /// Gives a file a new name.
@@ -300,14 +296,16 @@ impl Homes {
     pub(super) fn link(&mut self, user: usize, place: Place, now: u64) -> Place {
         let file = *self.at(place).1;
         *self.links.entry(file.inode).or_insert(1) += 1;
-        let dies = self.lifetime().map(|lifetime| now + lifetime);
+        let dies = self.death(now);
         self.attach(user, HomeFile { dies, ..file })
     }
 
-    /// Removes a name, and the file with its last one.
-    pub(super) fn take(&mut self, place: Place) {
+    /// Removes a name, and the file with its last one: handle of the directory, name.
+    pub(super) fn take(&mut self, place: Place) -> (String, String) {
+        let dir = self.at(place).0.handle();
         let file = self.detach(place);
         self.free(place.user, file.inode);
+        (dir, file.name())
     }
 
     fn free(&mut self, user: usize, inode: u64) {
@@ -342,11 +340,12 @@ impl Homes {
         let home = &mut self.homes[user];
         let (inode, written, size) = home.unwritten.pop()?;
         let count = (size - written).min(longest);
-        match written + count < size {
-            true => home.unwritten.push((inode, written + count, size)),
-            false => home.written = Some((inode, size)),
+        let is_last = written + count == size;
+        match is_last {
+            true => home.written = Some((inode, size)),
+            false => home.unwritten.push((inode, written + count, size)),
         }
-        Some((handle_text(inode), written, count, written + count == size))
+        Some((handle_text(inode), written, count, is_last))
     }
 
     fn new_inode(&mut self) -> u64 {
