@@ -18,6 +18,7 @@ use esker_cleaning::policy::named;
 use esker_fs_lfs::cleaner::CleanerTurn;
 use esker_fs_lfs::{LfsCleaner, LfsConfig};
 use esker_report::{Axis, Figure as Plot, Series};
+use esker_trace_nfs::hot_cold::FILES_PER_ROOM;
 use esker_trace_nfs::{AccessPattern, HotCold};
 
 use crate::lfs_mounted::{Disk, EPOCH, Mounted, cleaner_config};
@@ -37,8 +38,6 @@ const MOUNTED: usize = 2;
 /// Time of a write on `lfs`, in nanoseconds, and writes between two checkpoints.
 const WRITE_NS: i64 = 10_000_000;
 const WRITES_PER_SYNC: u64 = 1_000;
-/// Writes between two looks at the clean segments, as [`HotCold`] has it.
-const WRITES_PER_LOOK: i64 = 16;
 const ROUNDS: u32 = 24;
 const BINS: usize = 512;
 const LIVE: f64 = 0.60;
@@ -126,7 +125,7 @@ fn on_lfs(lab: &Lab<'_>, policy: &'static str) -> Result<FilledLfs, LabError> {
         let (mut overwritten, mut before) = (0, 0.0);
         for round in 0..ROUNDS {
             let mut has_room = |_: &_| {
-                clock.set(clock.get() + WRITES_PER_LOOK * WRITE_NS);
+                clock.set(clock.get() + FILES_PER_ROOM as i64 * WRITE_NS);
                 mounted.stat("clean_segments") > segments * FULL
             };
             let filled = files.fill(&mut target, None, &mut has_room).await.map_err(LabError::data)?;

@@ -245,7 +245,6 @@ pub(crate) fn played(plan: Played) -> Result<Outcome, LabError> {
             snapshots,
             miscounted: Vec::new(),
             waited_in_vain: 0,
-            stuck_at: None,
         };
         let outcome = player.play().await?;
         shared.has_ended.set(true);
@@ -264,8 +263,6 @@ struct Player {
     snapshots: Snapshots,
     miscounted: Vec<f64>,
     waited_in_vain: u64,
-    /// Clean segments at the last look at which there were too few.
-    stuck_at: Option<u64>,
 }
 
 /// The snapshots that stay, the oldest first.
@@ -355,12 +352,7 @@ impl Player {
         for _ in 0..WAITS_MAX {
             let totals = self.control.totals().await.map_err(LabError::data)?;
             if totals.clean > totals.reserved + (totals.segments as f64 * FLOOR) as u64 {
-                self.stuck_at = None;
                 return Ok(());
-            }
-            // The cleaner finds no more than before.
-            if self.stuck_at.replace(totals.clean) == Some(totals.clean) && self.waited_in_vain > 0 {
-                break;
             }
             self.mounted.rt.sleep(WAIT).await;
         }

@@ -16,8 +16,8 @@ const FILES_PER_DIR: u64 = 1000;
 const HOT_OF: u64 = 10;
 /// Share of the writes that go to hot files.
 const HOT_WRITES: f64 = 0.9;
-/// Files between two looks at the room that is left.
-const FILES_PER_ROOM: u64 = 16;
+/// Files between two looks, of the caller and at the room that is left.
+pub const FILES_PER_ROOM: u64 = 16;
 /// The directory of all files.
 const TOP: &str = "hotcold";
 

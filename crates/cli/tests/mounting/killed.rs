@@ -13,6 +13,7 @@ use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use esker_base::Stream;
+use esker_testkit::SoakLength;
 
 use crate::harness::{ESKER, Place, can_run, check_tool, text};
 
@@ -270,8 +271,7 @@ fn what_was_synchronised_on_an_lfs_survives_kills_of_its_server() {
     if !can_run(&[]) {
         return;
     }
-    let number = |name: &str, usual| std::env::var(name).map_or(usual, |text| text.parse().expect("a number"));
-    let (times, seed) = (number("ESKER_KILL_TIMES", 3), number("ESKER_KILL_SEED", 1));
+    let SoakLength { times, seed } = SoakLength::told(3);
     println!("ESKER_KILL_TIMES={times} ESKER_KILL_SEED={seed}");
     let place = Place::new();
     let disk = format!("disk = file path={} {DEVICE} @", text(&place.path("lfs.img")));

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use esker_base::Stream;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::sync::join_all;
+use esker_testkit::SoakLength;
 
 use crate::harness::{Server, check_esker, esker, missing, tool};
 use crate::ledger::Ledger;
@@ -50,9 +51,7 @@ struct Plan {
 
 impl Plan {
     fn read(is_named: bool) -> Plan {
-        let number = |name: &str, default| {
-            env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
-        };
+        let SoakLength { times, seed } = SoakLength::told(5);
         let text = |name: &str| {
             let file = env::var(name).ok()?;
             Some(fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}={file}: {error}")))
@@ -63,8 +62,8 @@ impl Plan {
                 false => text("ESKER_KILL_STACK").unwrap_or_else(|| STACK.to_string()),
             },
             pulled: text("ESKER_KILL_PULLED").filter(|_| !is_named),
-            times: number("ESKER_KILL_TIMES", 5),
-            seed: number("ESKER_KILL_SEED", 1),
+            times,
+            seed,
             is_named,
         }
     }

@@ -7,13 +7,13 @@ mod life;
 mod text;
 
 use std::cell::RefCell;
-use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use esker_base::Stream;
+use esker_testkit::SoakLength;
 
 use crate::harness::{Server, esker};
 use crate::ledger::Ledger;
@@ -49,10 +49,7 @@ struct Totals {
 
 #[test]
 fn stacks_of_all_layers_keep_what_they_promised_under_faults_kills_and_changes() {
-    let number = |name: &str, default| {
-        env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
-    };
-    let (count, seed) = (number("ESKER_KILL_TIMES", SAMPLE), number("ESKER_KILL_SEED", 1));
+    let SoakLength { times: count, seed } = SoakLength::told(SAMPLE);
     let mut totals = Totals::default();
     for (index, sample) in (1..).zip(text::samples(seed, count)) {
         let before = totals.told.len();

@@ -14,6 +14,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Rt, Secret};
 use esker_serve::{Config, Served};
 use esker_stack::Spec;
+use esker_testkit::SoakLength;
 
 const ROUNDS: u64 = 24;
 /// In these of each so many rounds one member is not there.
@@ -27,7 +28,7 @@ const FOLDER: &str = "ESKER_IT_SERVED";
 
 /// `cargo xtask soak layers` sets another number.
 fn rounds() -> u64 {
-    std::env::var("ESKER_KILL_TIMES").map_or(ROUNDS, |times| times.parse().expect("ESKER_KILL_TIMES is a number"))
+    SoakLength::told(ROUNDS).times
 }
 
 fn is_pulled(round: u64) -> bool {
