@@ -67,6 +67,15 @@ impl Curve {
     }
 }
 
+/// `count` sizes in lines with equal ratios between them, from a thousandth of all lines to all, each once.
+pub fn spread(lines: u64, count: u32) -> Vec<u64> {
+    let steps = f64::from(count.max(2) - 1);
+    let size = |at| (lines as f64 * 1e-3f64.powf(1.0 - f64::from(at) / steps)).round() as u64;
+    let mut sizes: Vec<u64> = (0..count).map(|at| size(at).max(1)).collect();
+    sizes.dedup();
+    sizes
+}
+
 /// The sizes of a curve, the smallest first, each once.
 fn ascending(sizes: &[u64]) -> Vec<u64> {
     let mut sizes = sizes.to_vec();

@@ -30,7 +30,7 @@ mod sketch;
 pub use policies::Clock;
 pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
 pub use request::{LineUse, lines_in, lines_of};
-pub use simulator::Simulator;
+pub use simulator::{Simulator, SimulatorTally};
 
 #[cfg(test)]
 mod tests;

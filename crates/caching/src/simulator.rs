@@ -18,6 +18,26 @@ pub struct SimulatorTally {
     pub bytes: u64,
     /// Bytes in lines that missed.
     pub byte_misses: u64,
+    /// Lines that missed.
+    pub line_misses: u64,
+}
+
+impl SimulatorTally {
+    /// The share of requests that hit.
+    pub fn hit_ratio(self) -> f64 {
+        (self.requests - self.request_misses) as f64 / self.requests.max(1) as f64
+    }
+
+    /// What came behind an earlier tally of the same simulator.
+    pub fn since(self, before: SimulatorTally) -> SimulatorTally {
+        SimulatorTally {
+            requests: self.requests - before.requests,
+            request_misses: self.request_misses - before.request_misses,
+            bytes: self.bytes - before.bytes,
+            byte_misses: self.byte_misses - before.byte_misses,
+            line_misses: self.line_misses - before.line_misses,
+        }
+    }
 }
 
 /// Which key is in which line.
@@ -183,6 +203,7 @@ impl<P: Policy, D: Directory> Simulator<P, D> {
             }
             self.tally.requests += batch.len() as u64;
             self.tally.request_misses += misses;
+            self.tally.line_misses += misses;
         }
     }
 
@@ -193,7 +214,10 @@ impl<P: Policy, D: Directory> Simulator<P, D> {
             let line_hit = self.reference(line.key);
             hit &= line_hit;
             self.tally.bytes += u64::from(line.bytes);
-            self.tally.byte_misses += if line_hit { 0 } else { line.bytes.into() };
+            if !line_hit {
+                self.tally.line_misses += 1;
+                self.tally.byte_misses += u64::from(line.bytes);
+            }
             if line.is_last {
                 self.tally.requests += 1;
                 self.tally.request_misses += u64::from(!std::mem::replace(&mut hit, true));
@@ -278,7 +302,7 @@ mod tests {
         let line = |key, is_last| LineUse { key, bytes: 10, is_last };
         let mut simulator = Simulator::new(Lru::new(4), 4);
         simulator.play(&[line(1, true), line(2, false), line(1, true), line(1, false), line(2, true)]);
-        let expected = SimulatorTally { requests: 3, request_misses: 2, bytes: 50, byte_misses: 20 };
+        let expected = SimulatorTally { requests: 3, request_misses: 2, bytes: 50, byte_misses: 20, line_misses: 2 };
         assert_eq!(simulator.tally(), expected);
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use esker_base::Stream;
 use esker_base::digest::mix;
+use esker_caching::curve::spread;
 use esker_caching::ids::Ids;
 use esker_caching::{LineUse, lines_in};
 use esker_trace_block::generate::{Generator, Profile};
@@ -51,11 +52,9 @@ impl CacheLoad {
         CacheLoad { name, footprint: ids.bound().into(), uses }
     }
 
-    /// `count` sizes in lines with equal ratios between them, from a thousandth of all lines to all.
+    /// `count` sizes from a thousandth of all lines to all.
     pub(crate) fn sizes(&self, count: u32) -> Vec<u64> {
-        let steps = f64::from(count - 1);
-        let size = |at| self.footprint as f64 * 1e-3f64.powf(1.0 - f64::from(at) / steps);
-        (0..count).map(|at| (size(at).round() as u64).max(1)).collect()
+        spread(self.footprint, count)
     }
 }
 

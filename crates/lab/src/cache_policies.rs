@@ -21,7 +21,7 @@ use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use esker_caching::policies::{Arc, Lru, Mq, S3Fifo, Sieve};
-use esker_caching::{LineUse, NAMED, Policy, Simulator, opt};
+use esker_caching::{NAMED, Policy, Simulator, SimulatorTally, opt};
 use esker_lab_kit::cpu_time::CpuTime;
 use esker_lab_kit::timing::{in_turns, median, over, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
@@ -78,35 +78,6 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     Ok(figures)
 }
 
-/// What a cache did with a load.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Hits {
-    requests: u64,
-    request_hits: u64,
-    line_misses: u64,
-}
-
-impl Hits {
-    /// The share of requests that hit.
-    fn ratio(self) -> f64 {
-        self.request_hits as f64 / self.requests.max(1) as f64
-    }
-
-    /// Plays requests.
-    fn play<P: Policy>(&mut self, cache: &mut Simulator<P>, uses: impl IntoIterator<Item = LineUse>) {
-        let mut is_hit = true;
-        for line in uses {
-            let has = cache.reference(line.key);
-            is_hit &= has;
-            self.line_misses += u64::from(!has);
-            if line.is_last {
-                self.requests += 1;
-                self.request_hits += u64::from(std::mem::replace(&mut is_hit, true));
-            }
-        }
-    }
-}
-
 /// Hits of all policies on a load, over LRU's, and the number of runs with fewer misses than the bound.
 fn hits(load: &CacheLoad, lab: &Lab<'_>) -> (Vec<Figure>, usize) {
     let keys: Vec<u64> = load.uses.iter().map(|line| line.key).collect();
@@ -115,13 +86,13 @@ fn hits(load: &CacheLoad, lab: &Lab<'_>) -> (Vec<Figure>, usize) {
         let lines = (load.footprint * thousandths / 1000).max(1) as u32;
         let least = opt::misses(&keys, lines as usize);
         let runs = NAMED.iter().map(|(name, make)| {
-            let mut hits = Hits::default();
-            hits.play(&mut Simulator::new(make(lines), lines), load.uses.iter().copied());
-            (*name, hits)
+            let mut cache = Simulator::new(make(lines), lines);
+            cache.play(&load.uses);
+            (*name, cache.tally())
         });
-        let runs: Vec<(&str, Hits)> = runs.collect();
-        below += runs.iter().filter(|(_, hits)| hits.line_misses < least).count();
-        let shown: Vec<String> = runs.iter().map(|(name, hits)| format!("{name} {:.4}", hits.ratio())).collect();
+        let runs: Vec<(&str, SimulatorTally)> = runs.collect();
+        below += runs.iter().filter(|(_, tally)| tally.line_misses < least).count();
+        let shown: Vec<String> = runs.iter().map(|(name, tally)| format!("{name} {:.4}", tally.hit_ratio())).collect();
         lab.say(format!("{}, {lines} of {} lines: {}", load.name, load.footprint, shown.join(", ")));
         figures.extend(over_lru(&format!("{}_{word}", load.name), &runs));
     }
@@ -129,11 +100,11 @@ fn hits(load: &CacheLoad, lab: &Lab<'_>) -> (Vec<Figure>, usize) {
 }
 
 /// The hit ratios of policies over that of LRU, which is the first. Over nothing there is no ratio.
-fn over_lru(prefix: &str, runs: &[(&str, Hits)]) -> Vec<Figure> {
-    let lru = runs[0].1.ratio();
-    let figure = |(name, hits): &(&str, Hits)| {
+fn over_lru(prefix: &str, runs: &[(&str, SimulatorTally)]) -> Vec<Figure> {
+    let lru = runs[0].1.hit_ratio();
+    let figure = |(name, tally): &(&str, SimulatorTally)| {
         let id = format!("{prefix}_{}_over_lru", name.replace('-', "_"));
-        Figure::alone(id, hits.ratio() / lru, "ratio of hit ratios").peer("lru, hit ratio", lru)
+        Figure::alone(id, tally.hit_ratio() / lru, "ratio of hit ratios").peer("lru, hit ratio", lru)
     };
     runs[1..].iter().filter(|_| lru > 0.0).map(figure).collect()
 }
@@ -142,21 +113,27 @@ fn over_lru(prefix: &str, runs: &[(&str, Hits)]) -> Vec<Figure> {
 fn mq_over_lru(hours: f64, lab: &Lab<'_>) -> Result<Figure, LabError> {
     let lines = (MQ_CACHE * cache_loads::WEEK_SCALE / f64::from(MQ_LINE)) as u32;
     let (mut mq, mut lru) = (Simulator::new(Mq::new(lines), lines), Simulator::new(Lru::new(lines), lines));
-    let mut periods: Vec<[Hits; 2]> = Vec::new();
+    // What was counted at the end of each period.
+    let mut ends: Vec<[SimulatorTally; 2]> = Vec::new();
+    let mut uses = Vec::new();
     for_each_record(hours, lab, |record| {
         let period = (record.at.0 / PERIOD) as usize;
-        if periods.len() <= period {
-            periods.resize(period + 1, Default::default());
-        }
-        let [of_mq, of_lru] = &mut periods[period];
-        of_mq.play(&mut mq, uses_of(record, MQ_LINE));
-        of_lru.play(&mut lru, uses_of(record, MQ_LINE));
+        ends.resize(period.max(ends.len()), [mq.tally(), lru.tally()]);
+        uses.clear();
+        uses.extend(uses_of(record, MQ_LINE));
+        mq.play(&uses);
+        lru.play(&uses);
     })?;
+    ends.push([mq.tally(), lru.tally()]);
+    let begins = [Default::default()].into_iter().chain(ends.iter().copied());
+    let periods: Vec<[SimulatorTally; 2]> =
+        begins.zip(&ends).map(|(before, end)| [0, 1].map(|policy| end[policy].since(before[policy]))).collect();
     for (number, [mq, lru]) in periods.iter().enumerate() {
         let hour = number as u64 * PERIOD_HOURS;
-        lab.say(format!("{lines} lines from hour {hour}: mq {:.4}, lru {:.4}", mq.ratio(), lru.ratio()));
+        lab.say(format!("{lines} lines from hour {hour}: mq {:.4}, lru {:.4}", mq.hit_ratio(), lru.hit_ratio()));
     }
-    let ratios = periods.iter().filter(|[_, lru]| lru.request_hits > 0).map(|[mq, lru]| mq.ratio() / lru.ratio());
+    let ratios = periods.iter().map(|[mq, lru]| (mq.hit_ratio(), lru.hit_ratio()));
+    let ratios = ratios.filter(|(_, lru)| *lru > 0.0).map(|(mq, lru)| mq / lru);
     Ok(Figure::alone("mq_over_lru_least", ratios.fold(f64::INFINITY, f64::min), "ratio of hit ratios"))
 }
 
@@ -263,17 +240,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_hits_if_all_its_lines_do() {
-        let line = |key, is_last| LineUse { key, bytes: 1, is_last };
-        let mut hits = Hits::default();
-        let mut cache = Simulator::new(Lru::new(4), 4);
-        hits.play(&mut cache, [line(1, true), line(2, false), line(1, true), line(1, false), line(2, true)]);
-        assert_eq!(hits, Hits { requests: 3, request_hits: 1, line_misses: 2 });
-    }
-
-    #[test]
     fn there_is_no_ratio_over_no_hits() {
-        let hits = |request_hits| Hits { requests: 10, request_hits, line_misses: 0 };
+        let hits = |hits: u64| SimulatorTally { requests: 10, request_misses: 10 - hits, ..SimulatorTally::default() };
         assert_eq!(over_lru("web_1", &[("lru", hits(0)), ("s3-fifo", hits(3))]), []);
         let figures = over_lru("web_1", &[("lru", hits(2)), ("s3-fifo", hits(3))]);
         assert_eq!((figures[0].id.as_str(), figures[0].value), ("web_1_s3_fifo_over_lru", 0.3 / 0.2));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use esker_base::units::{KIB, parse_size, size_human, size_text};
-use esker_caching::curve::{Curve, CurvePoint, Estimator, Method};
+use esker_caching::curve::{Curve, CurvePoint, Estimator, Method, spread};
 use esker_caching::ids::Ids;
 use esker_caching::{LineUse, NAMED, lines_in};
 use esker_report::{Axis, Figure, PlotError, Series};
@@ -44,9 +44,8 @@ pub const VERB: Verb = Verb::of::<CurveVerb>(About {
     ],
 });
 
-/// Sizes if none are named, from this share of the footprint to all of it.
+/// Sizes if none are named.
 const SIZES: u32 = 20;
-const SMALLEST: f64 = 1e-3;
 /// Uses that estimators take at once.
 const PIECE: usize = 1 << 14;
 /// A size pays if it misses at most so many times what the largest one misses.
@@ -167,7 +166,7 @@ impl CurveVerb {
             return Err(CurveError::Empty(path.to_string()).into());
         }
         let sizes = match &self.sizes[..] {
-            [] => spread(footprint),
+            [] => spread(footprint, SIZES),
             sizes => sizes.iter().map(|size| size / u64::from(self.line)).collect(),
         };
         // More lines than the trace uses would be memory for nothing.
@@ -217,17 +216,6 @@ impl CurveVerb {
 /// The lines of a read or write.
 fn uses_of(record: &Record, line: u32) -> impl Iterator<Item = LineUse> {
     lines_in(record.volume, record.offset, if record.op.is_transfer() { record.len } else { 0 }, line)
-}
-
-/// Sizes in lines, with equal ratios between them, up to all lines of a trace.
-fn spread(footprint: u64) -> Vec<u64> {
-    let size = |at: u32| {
-        let share = SMALLEST.powf(f64::from(SIZES - 1 - at) / f64::from(SIZES - 1));
-        ((footprint as f64 * share).round() as u64).max(1)
-    };
-    let mut sizes: Vec<u64> = (0..SIZES).map(size).collect();
-    sizes.dedup();
-    sizes
 }
 
 /// The curves of a trace.
@@ -389,10 +377,10 @@ mod tests {
 
     #[test]
     fn sizes_spread_from_a_thousandth_to_all_and_none_comes_twice() {
-        let sizes = spread(1_000_000);
+        let sizes = spread(1_000_000, SIZES);
         assert_eq!((sizes.len(), sizes[0], sizes[19]), (20, 1_000, 1_000_000));
         assert!(sizes.windows(2).all(|pair| (1.43..1.45).contains(&(pair[1] as f64 / pair[0] as f64))));
-        assert_eq!((spread(1), spread(3)), (vec![1], vec![1, 2, 3]));
+        assert_eq!((spread(1, SIZES), spread(3, SIZES)), (vec![1], vec![1, 2, 3]));
     }
 
     #[test]
