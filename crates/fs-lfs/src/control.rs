@@ -296,10 +296,11 @@ pub trait LfsControl {
     /// Makes everything durable, and lets go segments that recovery no longer needs. Answers the latest checkpoint.
     fn sync(&self) -> Answer<u64>;
 
-    /// Says of virtual blocks that the counters include them again (`SET_INC_FLAGS`).
+    /// Says of virtual blocks that died that the counters include them, which were set just now (`SET_INC_FLAGS`).
     ///
     /// # Errors
-    /// `ENOTTY`: the file system keeps no such marks.
+    /// `ENOTTY`: the file system keeps no such marks. `EINVAL`: more than [`ENTRIES_MAX`], or a number beyond the DAT.
+    /// `EBUSY`: without the claim.
     fn include(&self, _vblocks: Vec<u64>) -> Answer<()> {
         esker_block::Step::Now(Err(esker_base::Errno::ENOTTY))
     }

@@ -27,6 +27,7 @@ mod names;
 mod nearby;
 mod order;
 mod plan;
+mod recount;
 mod recovery;
 mod rename;
 mod scan;

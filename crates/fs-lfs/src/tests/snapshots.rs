@@ -2,6 +2,7 @@
 
 mod crashes;
 mod history;
+mod recounts;
 mod rules;
 
 use std::rc::Rc;

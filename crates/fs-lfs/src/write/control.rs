@@ -1,6 +1,5 @@
 //! The calls of cleaners: who may call, what the metadata files tell, and usages that are set.
 
-use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use esker_base::Errno;
@@ -10,12 +9,12 @@ use super::{Inner, Lfs};
 use crate::answer::{answer, told};
 use crate::control::{
     CheckpointInfo, CheckpointMode, Checkpoints, Cleaned, CleaningOrder, DatBlock, ENTRIES_MAX, LEASE, LfsControl,
-    LfsTotals, LiveInfo, SegmentInfo, SegmentLogs, SegmentUpdate, VirtualBlock, update_field, wire,
+    LfsTotals, LiveInfo, SegmentInfo, SegmentLogs, SegmentUpdate, VirtualBlock, wire,
 };
 use crate::error::LfsError;
+use crate::format::SegmentUsage;
 use crate::format::checkpoint::flag as checkpoint_flag;
 use crate::format::usage::{UsageHead, flag};
-use crate::format::{LiveCounters, SegmentUsage};
 
 /// A cleaner of a file system in this process. It does not keep the file system open.
 pub struct CleanerSession {
@@ -103,6 +102,7 @@ impl LfsControl for CleanerSession {
             if fs.is_in_use(segment) {
                 return Err(Errno::EBUSY);
             }
+            fs.core.recounts.begin(segment);
             let sequence = fs.sequence(segment).await.map_err(told)?;
             let blocks = fs.logged(segment).await.map_err(told)?.ok_or(Errno::EIO)?;
             Ok(SegmentLogs { sequence, blocks })
@@ -119,6 +119,18 @@ impl LfsControl for CleanerSession {
                 fs.commit.advance(asked);
             }
             cleaned
+        })
+    }
+
+    fn include(&self, vblocks: Vec<u64>) -> Answer<()> {
+        self.call(async move |fs, number| {
+            fs.claim(number)?;
+            if !fs.core.keeps_marks() {
+                return Err(Errno::ENOTTY);
+            }
+            fs.check_vblocks(&vblocks)?;
+            let marked = fs.alone(async move |inner| inner.include(&vblocks).await).await;
+            marked.map(drop).map_err(|_| Errno::EIO)
         })
     }
 
@@ -217,53 +229,15 @@ impl Inner {
         Ok(infos)
     }
 
-    /// Sets usages if all of them may be.
-    async fn set_usages(&self, updates: &[SegmentUpdate]) -> Result<Result<(), Errno>, LfsError> {
-        if self.is_closed.get() {
-            return Ok(Err(Errno::ENODEV));
-        }
-        let mut seen = BTreeSet::new();
-        for update in updates {
-            if !self.may_set(update).await? || !seen.insert(update.segment) {
-                return Ok(Err(Errno::EINVAL));
-            }
-        }
-        for update in updates {
-            let before = self.core.usage(update.segment).await?;
-            let after = updated(&before, update);
-            if update.fields & update_field::LIVE != 0 {
-                // The new number is that of now.
-                self.core.live_changes.borrow_mut().remove(&update.segment);
-            }
-            self.core.set_usage(update.segment, after).await?;
-            let mut header = self.core.segments.get();
-            header.clean =
-                header.clean.saturating_add_signed(i64::from(after.is_clean()) - i64::from(before.is_clean()));
-            self.core.segments.set(header);
-        }
-        Ok(Ok(()))
-    }
-
-    async fn may_set(&self, update: &SegmentUpdate) -> Result<bool, LfsError> {
-        let (core, fields) = (&self.core, update.fields);
-        if update.segment >= core.geometry.segments || fields & !update_field::ALL != 0 {
-            return Ok(false);
-        }
-        let (before, room) = (core.usage(update.segment).await?, self.blocks_of(update.segment));
-        let has = |field: u32| fields & field != 0;
-        let may_count = !has(update_field::COUNTERS) || before.live.is_some();
-        let counts = [(update_field::LIVE, update.live.live), (update_field::SNAPSHOT, update.live.snapshot)];
-        let fit = counts.iter().all(|(field, count)| !has(*field) || u64::from(*count) <= room);
-        let keeps_blocks = !has(update_field::BLOCKS) || update.blocks == before.head.blocks;
-        let changed = (before.head.flags ^ update.flags) & !(flag::ACTIVE | flag::ERROR);
-        Ok(may_count && fit && keeps_blocks && (!has(update_field::FLAGS) || changed == 0))
+    /// Whether a question about virtual blocks is well formed.
+    fn check_vblocks(&self, vblocks: &[u64]) -> Result<(), Errno> {
+        let shape = &self.core.geometry.dat;
+        let is_known = |vblock: &u64| shape.place(*vblock).is_some();
+        if vblocks.len() <= ENTRIES_MAX && vblocks.iter().all(is_known) { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
     async fn virtual_blocks(&self, vblocks: &[u64]) -> Result<Vec<VirtualBlock>, Errno> {
-        let shape = &self.core.geometry.dat;
-        if vblocks.len() > ENTRIES_MAX || vblocks.iter().any(|vblock| shape.place(*vblock).is_none()) {
-            return Err(Errno::EINVAL);
-        }
+        self.check_vblocks(vblocks)?;
         let mut found = Vec::with_capacity(vblocks.len());
         for vblock in vblocks {
             let entry = self.core.dat_entry_in_use(*vblock).await.map_err(told)?;
@@ -312,21 +286,4 @@ impl Inner {
         }
         Ok(infos)
     }
-}
-
-/// A usage with the new values.
-fn updated(before: &SegmentUsage, update: &SegmentUpdate) -> SegmentUsage {
-    let has = |field: u32| update.fields & field != 0;
-    let UsageHead { changed, blocks, flags } = before.head;
-    let head = UsageHead {
-        changed: if has(update_field::CHANGED) { update.changed } else { changed },
-        blocks,
-        flags: if has(update_field::FLAGS) { update.flags & !flag::ACTIVE } else { flags },
-    };
-    let live = before.live.map(|live| LiveCounters {
-        live: if has(update_field::LIVE) { update.live.live } else { live.live },
-        snapshot: if has(update_field::SNAPSHOT) { update.live.snapshot } else { live.snapshot },
-        changed: if has(update_field::LIVE_CHANGED) { update.live.changed } else { live.changed },
-    });
-    SegmentUsage { head, live }
 }

@@ -10,6 +10,7 @@ use super::LfsConfig;
 use super::counting::LiveChange;
 use super::meta::MetaFile;
 use super::nearby::{Near, Nearby};
+use super::recount::Recounts;
 use super::tree::{Absent, FileMap, Sought};
 use crate::error::{LfsError, damaged};
 use crate::format::usage::UsageHead;
@@ -33,6 +34,8 @@ pub(super) struct Core {
     pub segments: Cell<SufileHeader>,
     /// Live blocks that segments gained or lost since the SUFILE was told.
     pub live_changes: RefCell<BTreeMap<u64, LiveChange>>,
+    /// Segments whose live blocks a cleaner counts.
+    pub recounts: Recounts,
     /// How this mount counts live blocks.
     pub counting: LfsConfig,
     /// Numbers of all snapshots, in ascending order.
@@ -126,6 +129,7 @@ impl Core {
             dat_hint: Cell::new(1),
             segments: Cell::new(SufileHeader { clean: 0, dirty: 0, last: 0 }),
             live_changes: RefCell::default(),
+            recounts: Recounts::default(),
             counting,
             snapshots: RefCell::default(),
             scan: Cell::new(ScanRecord::over(checkpoint.head.cno)),

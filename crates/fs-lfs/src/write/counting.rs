@@ -135,7 +135,9 @@ impl Core {
 
     fn note(&self, place: u64, change: LiveChange) {
         if self.has_counters() && change.more != 0 {
-            self.live_changes.borrow_mut().entry(self.geometry.segment_of(place)).or_default().add(change);
+            let segment = self.geometry.segment_of(place);
+            self.live_changes.borrow_mut().entry(segment).or_default().add(change);
+            self.recounts.change(segment);
         }
     }
 

@@ -1,6 +1,6 @@
 //! A cleaning that a cleaner orders: each list is held against what the victims' logs and the DAT say now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use esker_base::Errno;
 
@@ -52,7 +52,7 @@ impl Inner {
             && freed.len() == order.freed.len()
             && victims.iter().all(|segment| *segment < geometry.segments)
             && places.iter().all(|place| geometry.has(*place) && victims.contains(&geometry.segment_of(*place)))
-            && order.moves.iter().all(|moved| kept(moved).is_some())
+            && order.moves.iter().all(is_known)
             && order.periods.iter().all(|(first, behind)| 0 < *first && first < behind && *behind <= head.cno);
         if !is_whole {
             return Ok(Err(Errno::EINVAL));
@@ -68,42 +68,37 @@ impl Inner {
     }
 }
 
-/// How a block counts that an order moves and that nothing else keeps; `None` for unknown flags.
-fn kept(moved: &MovedVirtual) -> Option<Liveness> {
-    match moved.flags {
-        // A program that does not know the flags leaves anything there.
-        _ if moved.period_start != 0 => Some(Liveness::Period),
-        0 | moved_flag::PERIOD => Some(Liveness::Period),
-        flags if flags & moved_flag::SNAPSHOT != 0 && flags <= (moved_flag::SNAPSHOT | moved_flag::PERIOD) => {
-            Some(Liveness::Snapshot)
-        }
-        _ => None,
-    }
+/// Whether flags of a move are known. A program that does not know the flags leaves anything there.
+fn is_known(moved: &MovedVirtual) -> bool {
+    moved.period_start != 0 || moved.flags <= (moved_flag::SNAPSHOT | moved_flag::PERIOD)
 }
 
-/// What victims hold, with what the order keeps beside.
+/// What victims hold, with what the order keeps beside. Counters do not have that: no snapshot that is there now has
+/// it, whatever the cleaner saw.
 ///
 /// # Errors
 /// `EINVAL`: the lists leave a block out, or name one that the victims do not hold.
 fn heeded(order: &CleaningOrder, mut found: Cleaning) -> Result<Cleaning, Errno> {
-    let moves: BTreeMap<u64, &MovedVirtual> = order.moves.iter().map(|moved| (moved.place, moved)).collect();
+    let moves: BTreeSet<u64> = order.moves.iter().map(|moved| moved.place).collect();
     let freed: BTreeSet<u64> = order.freed.iter().copied().collect();
     let dat: BTreeSet<(u64, u8)> = order.dat.iter().map(|block| (block.index, block.level)).collect();
     let mut named = 0;
     for moved in &found.moves {
         let (Payload::Data { vblock, .. } | Payload::Node { vblock }) = moved.block.what else { continue };
         // A block that a cleaner calls dead may have got a snapshot since.
-        match moves.contains_key(&moved.block.place) || freed.contains(&vblock) {
+        match moves.contains(&moved.block.place) || freed.contains(&vblock) {
             true => named += 1,
             false => return Err(Errno::EINVAL),
         }
     }
     for dead in std::mem::take(&mut found.dead) {
         named += 1;
-        match moves.get(&dead.block.place).and_then(|moved| kept(moved)) {
-            Some(kept) => found.moves.push(MovedBlock { block: dead.block, kept }),
-            None if freed.contains(&dead.vblock) => found.dead.push(dead),
-            None => return Err(Errno::EINVAL),
+        match () {
+            () if moves.contains(&dead.block.place) => {
+                found.moves.push(MovedBlock { block: dead.block, kept: Liveness::Period });
+            }
+            () if freed.contains(&dead.vblock) => found.dead.push(dead),
+            () => return Err(Errno::EINVAL),
         }
     }
     let has_all = found.dat.iter().all(|block| dat.contains(block));

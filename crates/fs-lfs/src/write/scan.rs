@@ -98,6 +98,7 @@ impl Core {
         if !self.has_counters() {
             return Ok(());
         }
+        self.recounts.change_all();
         // Every rule leaves something to a later mount that scans in the background.
         self.scan.set(self.scan.get().asked());
         match self.counting.snapshots {

@@ -52,6 +52,7 @@ impl Core {
             let head = UsageHead { changed: 0, blocks: 0, flags: 0 };
             self.set_usage(*segment, SegmentUsage { head, live: usage.live.map(|_| NO_COUNTERS) }).await?;
             self.live_changes.borrow_mut().remove(segment);
+            self.recounts.forget(*segment);
             let mut header = self.segments.get();
             (header.clean, header.dirty) = (header.clean + 1, header.dirty.saturating_sub(1));
             self.segments.set(header);
