@@ -1,7 +1,7 @@
 //! Counts that a cleaner brings (`SET_SUINFO` and `SET_INC_FLAGS`, sections 3.18 and 4.1).
 //!
 //! A cleaner counts a victim that it leaves, while the file system goes on. If the counter changed since the cleaner
-//! began, or a snapshot came or went, its count is old, and the counter stays as it is. So an exact counter stays exact.
+//! began, or a snapshot came or went, its count is old, and the counter stays as it is. An exact counter stays exact.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,8 @@ impl Core {
 
     /// The mark of a block that died and that a cleaner counted. If its snapshot is gone since, the counter loses it.
     async fn include(&self, vblock: u64, entry: &DatEntry) -> Result<(), LfsError> {
-        match protector(entry, &self.snapshots.borrow()) {
+        let protector = protector(entry, &self.snapshots.borrow());
+        match protector {
             Some(snapshot) => self.dat_put(vblock, DatEntry { snapshot, ..*entry }).await,
             None => {
                 self.note_live(entry.place, -1);
