@@ -12,6 +12,7 @@ use std::process::{Command, ExitCode};
 use clap::{Args, Parser, Subcommand};
 use esker_it::guest::scenarios::SCENARIOS;
 use esker_it::harness::{self, HarnessOptions};
+use esker_it::kernel::System;
 use esker_it::{guest, load};
 
 /// Tests of whole machines. The other tests are run by `cargo test -p esker-it`.
@@ -54,7 +55,7 @@ struct Harness {
     seed: u64,
     /// Only what needs mounts of its own
     #[arg(long, hide = true)]
-    ext4_alone: bool,
+    kernel_alone: Option<String>,
 }
 
 #[derive(Args)]
@@ -141,15 +142,18 @@ fn build(profile: &Path) -> Result<PathBuf, String> {
 
 fn run_harness(args: &Harness) -> Result<bool, String> {
     let options = HarnessOptions { quick: args.quick, seed: args.seed };
-    if args.ext4_alone {
-        harness::on_ext4(options)?.into_iter().for_each(|figure| println!("{}", harness::line(figure)));
+    if let Some(name) = &args.kernel_alone {
+        let system = System::named(name).ok_or_else(|| format!("`{name}` is no file system of the kernel"))?;
+        harness::on_kernel(system, options)?.into_iter().for_each(|figure| println!("{}", harness::line(figure)));
         return Ok(true);
     }
     harness::judged(options).into_iter().for_each(|figure| println!("{}", harness::line(figure)));
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    match harness::of_ext4(&own, options) {
-        Ok(lines) => print!("{lines}"),
-        Err(why) => println!("ABSENT {why}"),
+    for system in System::DURABLE {
+        match harness::of_kernel(system, &own, options) {
+            Ok(lines) => print!("{lines}"),
+            Err(why) => println!("ABSENT no figure of {}: {why}", system.name()),
+        }
     }
     Ok(true)
 }

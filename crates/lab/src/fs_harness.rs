@@ -32,7 +32,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let figures = told.lines().filter_map(|line| line.strip_prefix("FIGURE ")).map(figure).collect::<Result<_, _>>()?;
     match told.lines().find_map(|line| line.strip_prefix("ABSENT ")) {
         None => Ok(figures),
-        Some(why) => Err(LabError::Absent { figures, why: format!("no figure of ext4: {why}; run it as root") }),
+        Some(why) => Err(LabError::Absent { figures, why: format!("{why}; run it as root") }),
     }
 }
 

@@ -18,6 +18,9 @@ pub enum System {
 }
 
 impl System {
+    /// Those on devices, of which a power cut leaves something.
+    pub const DURABLE: [System; 3] = [System::Ext4, System::Xfs, System::Btrfs];
+
     /// All of them.
     pub const ALL: [System; 4] = [System::Ext4, System::Xfs, System::Btrfs, System::Tmpfs];
 
@@ -44,6 +47,15 @@ impl System {
             System::Xfs => Some((&["mkfs.xfs", "-q", "-K", "-f"], 320 << 20)),
             System::Btrfs => Some((&["mkfs.btrfs", "-q", "-K", "-f"], 192 << 20)),
             System::Tmpfs => None,
+        }
+    }
+
+    /// The same for the smallest one, of which many images are looked at.
+    pub(super) fn make_small(self) -> Option<(&'static [&'static str], u64)> {
+        match self {
+            System::Ext4 => Some((&["mkfs.ext4", "-q", "-b", "1024", "-J", "size=1"], 16 << 20)),
+            System::Btrfs => Some((&["mkfs.btrfs", "-q", "-K", "-f", "--mixed"], 32 << 20)),
+            System::Xfs | System::Tmpfs => self.make(),
         }
     }
 

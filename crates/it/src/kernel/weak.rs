@@ -1,7 +1,7 @@
-//! ext4 on an attached device that records, against the promises of file systems of kernels. Scripts are played in
-//! directories of their own; then the file system is mounted in states that a power cut could have left.
+//! File systems of the kernel on an attached device that records, against the promises that they make. Scripts are
+//! played in directories of their own; then the file system is mounted in states that a power cut could have left.
 //!
-//! Working directory and root belong to a whole process, and a mount to its namespace: [`ext4`] takes a process of its
+//! Working directory and root belong to a whole process, and a mount to its namespace: [`judge`] takes a process of its
 //! own, under `unshare --mount`.
 
 use std::fs::{self, File};
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-use esker_base::{Nanos, Stream};
+use esker_base::{Nanos, Stream, span};
 use esker_block::store::SparseStore;
-use esker_block::{Bio, Device, Done, Limits, Op, Step};
+use esker_block::{Bio, Device, Done, ExtentState, Limits, Op, Step};
 use esker_dev::{Defer, Media};
 use esker_front_fuse::{Attached, Export, Setup};
 use esker_fs_host::Host;
@@ -26,9 +26,8 @@ use esker_testkit::{Bound, Journal, Recorder, crash};
 use esker_vfs::{Ram, RamConfig};
 use rustix::fs::{Mode, OFlags};
 
-use super::bed::run;
+use super::bed::{System, run};
 
-const SIZE: u64 = 16 << 20;
 const BLOCK: u32 = 512;
 /// Violations that are told.
 const TOLD_MAX: usize = 8;
@@ -69,12 +68,13 @@ struct History {
     moments: Vec<WeakMoment>,
 }
 
-/// Plays scripts on ext4, cuts the power, and judges what is found.
+/// Plays scripts on a file system, cuts the power, and judges what is found.
 ///
 /// # Errors
-/// What keeps the run from being made.
-pub fn ext4(scale: WeakScale, folder: &Path) -> Result<WeakRun, String> {
-    let (journal, histories) = record(scale, folder)?;
+/// What keeps the run from being made; tmpfs has no device.
+pub fn judge(system: System, scale: WeakScale, folder: &Path) -> Result<WeakRun, String> {
+    let made = system.make_small().ok_or_else(|| format!("{} has no device", system.name()))?;
+    let (journal, histories) = record(system, made, scale, folder)?;
     let first = histories[0].moments[0].until;
     let all: Vec<u64> = match scale.lies {
         false => journal.flush_answers().into_iter().filter(|point| *point >= first).collect(),
@@ -88,8 +88,8 @@ pub fn ext4(scale: WeakScale, folder: &Path) -> Result<WeakRun, String> {
         points,
         Bound { states_max: scale.states_max, seed: scale.seed },
         |point, images| {
-            write_image(&images[0].over(&SparseStore::default()), &image)?;
-            let found = match look(&image, folder, &histories, point) {
+            write_image(&images[0].over(&SparseStore::default()), made.1, &image)?;
+            let found = match look(system, &image, folder, (&histories, point)) {
                 Ok(found) => found,
                 Err(why) => {
                     done.violations += 1;
@@ -129,12 +129,15 @@ impl Device for Lying {
     }
 }
 
-/// Plays the scripts on ext4 on an attached device.
-fn record(scale: WeakScale, folder: &Path) -> Result<(Journal, Vec<History>), String> {
+/// What makes a file system, before the path of its device, and the bytes of that.
+type Made = (&'static [&'static str], u64);
+
+/// Plays the scripts on a file system on an attached device.
+fn record(system: System, made: Made, scale: WeakScale, folder: &Path) -> Result<(Journal, Vec<History>), String> {
     let journal = Journal::default();
     let reactor = Reactor::new(RealConfig::seeded(scale.seed)).map_err(|error| error.to_string())?;
     let rt = reactor.rt();
-    let leaf: Rc<dyn Device> = Recorder::leaf(&journal, &rt, &Media::new(SIZE), BLOCK, Defer::Never);
+    let leaf: Rc<dyn Device> = Recorder::leaf(&journal, &rt, &Media::new(made.1), BLOCK, Defer::Never);
     let device = if scale.lies { Rc::new(Lying(leaf)) } else { leaf };
     let (seen, folder) = (journal.clone(), folder.to_path_buf());
     let histories = reactor.block_on(async move {
@@ -144,7 +147,7 @@ fn record(scale: WeakScale, folder: &Path) -> Result<(Journal, Vec<History>), St
         let attached = Attached::start(&rt, &Pool::default(), vec![export], &setup).await;
         let attached = attached.map_err(|error| error.to_string())?;
         let path = attached.disks()[0].path.clone();
-        let work = std::thread::spawn(move || load(scale, &path, &folder, &seen));
+        let work = std::thread::spawn(move || load(system, made.0, scale, (&path, &folder), &seen));
         while !work.is_finished() {
             rt.sleep(Nanos::millis(2)).await;
         }
@@ -177,20 +180,31 @@ impl Drop for Mounted {
     }
 }
 
-fn load(scale: WeakScale, device: &Path, folder: &Path, journal: &Journal) -> Result<Vec<History>, String> {
-    run(Command::new("mkfs.ext4").args(["-q", "-b", "1024", "-J", "size=1"]).arg(device));
+fn load(
+    system: System,
+    make: &[&str],
+    scale: WeakScale,
+    (device, folder): (&Path, &Path),
+    journal: &Journal,
+) -> Result<Vec<History>, String> {
+    run(Command::new(make[0]).args(&make[1..]).arg(device));
     let mounted = Mounted::new(device, folder.join("mounted"), &[])?;
     let scripts = Bounded::new(2);
-    let mut rng = Stream::named(scale.seed, "scripts on ext4");
+    let mut rng = Stream::named(scale.seed, "scripts on a file system of the kernel");
     let mut histories = Vec::new();
     for number in 0..scale.scripts {
         let script = [Bounded::before(), scripts.steps(rng.below(scripts.count()))].concat();
-        histories.push(play(number, script, &mounted.0, journal)?);
+        histories.push(play(system, number, script, (&mounted.0, journal))?);
     }
     Ok(histories)
 }
 
-fn play(number: u64, script: Vec<ScriptOp>, mounted: &Path, journal: &Journal) -> Result<History, String> {
+fn play(
+    system: System,
+    number: u64,
+    script: Vec<ScriptOp>,
+    (mounted, journal): (&Path, &Journal),
+) -> Result<History, String> {
     let at = mounted.join(format!("s{number}"));
     let from = journal.points();
     fs::create_dir(&at).and_then(|()| std::env::set_current_dir(&at)).map_err(|error| error.to_string())?;
@@ -199,7 +213,7 @@ fn play(number: u64, script: Vec<ScriptOp>, mounted: &Path, journal: &Journal) -
     let mut ours = actor(Rc::new(ram.clone()));
     at_once(theirs.call(&ScriptOp::Sync(Durable::All)));
     let moment = |op, succeeded, from| {
-        let tree = at_once(tree(Rc::new(ram.fork())));
+        let tree = comparable(system, at_once(tree(Rc::new(ram.fork()))));
         WeakMoment { op, succeeded, tree, from, until: journal.points() }
     };
     let mut moments = vec![moment(None, true, from)];
@@ -208,29 +222,47 @@ fn play(number: u64, script: Vec<ScriptOp>, mounted: &Path, journal: &Journal) -
         let (their, our) = (at_once(theirs.call(op)), at_once(ours.call(op)));
         let [succeeded, wanted] = [&their, &our].map(|outcome| !matches!(outcome, Outcome::Failed(_)));
         if succeeded != wanted {
-            return Err(format!("{op}: ext4 answers {their}, and the oracle {our}"));
+            return Err(format!("{op}: the kernel answers {their}, and the oracle {our}"));
         }
         moments.push(moment(Some(op.clone()), succeeded, from));
     }
     Ok(History { script, moments })
 }
 
-fn write_image(store: &SparseStore, path: &Path) -> Result<(), String> {
+/// Without what the file system tells otherwise than others: directories of btrfs always have one link.
+fn comparable(system: System, mut tree: TreeFacts) -> TreeFacts {
+    if system == System::Btrfs {
+        for facts in tree.values_mut().filter(|facts| facts.starts_with("dir ")) {
+            let words = facts.split(' ').filter(|word| !word.starts_with("links="));
+            *facts = words.collect::<Vec<_>>().join(" ");
+        }
+    }
+    tree
+}
+
+fn write_image(store: &SparseStore, bytes: u64, path: &Path) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
     let file = File::create(path).map_err(told)?;
-    file.set_len(SIZE).map_err(told)?;
-    let mut part = vec![0; 64 << 10];
-    for at in (0..SIZE).step_by(part.len()) {
-        store.read(at, &mut part);
-        if part.iter().any(|byte| *byte != 0) {
+    file.set_len(bytes).map_err(told)?;
+    let mut at = 0;
+    for extent in store.extents(span(0, bytes)) {
+        if extent.state == ExtentState::Data {
+            let mut part = vec![0; extent.len as usize];
+            store.read(at, &mut part);
             file.write_all_at(&part, at).map_err(told)?;
         }
+        at += extent.len;
     }
     Ok(())
 }
 
 /// The trees of all directories that were there before the point, or why nothing is seen.
-fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Result<Vec<Option<TreeFacts>>, String> {
+fn look(
+    system: System,
+    image: &Path,
+    folder: &Path,
+    (histories, point): (&[History], u64),
+) -> Result<Vec<Option<TreeFacts>>, String> {
     let mounted = Mounted::new(image, folder.join("look"), &["-o", "loop"])?;
     let root: OwnedFd = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
         .map_err(|error| format!("the root directory: {error}"))?;
@@ -250,7 +282,7 @@ fn look(image: &Path, folder: &Path, histories: &[History], point: u64) -> Resul
         rustix::process::chroot(&at).and_then(|()| rustix::process::chdir("/")).map_err(told)?;
         let tree = Host::at(Path::new("/")).map(|mut host| tree_of(at_once(audit(&mut host))));
         rustix::process::fchdir(&root).and_then(|()| rustix::process::chroot(".")).map_err(told)?;
-        found.push(Some(tree.map_err(|error| error.to_string())?));
+        found.push(Some(comparable(system, tree.map_err(|error| error.to_string())?)));
     }
     Ok(found)
 }
