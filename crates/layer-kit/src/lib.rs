@@ -5,8 +5,8 @@
 //! the caller's decision.
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
-//! share a commit), [`turn`]; then [`io`] (the I/O library), [`mover`] (copy, gather, scatter), [`region`] (the
-//! resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable
+//! share a commit), [`turn`]; then [`io`] (the I/O library), [`gate`] (which requests are under way on which bytes),
+//! [`mover`] (copy, gather, scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable
 //! Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@
 
 pub mod background;
 pub mod commit;
+pub mod gate;
 pub mod io;
 pub mod media;
 pub mod mover;
@@ -24,6 +25,7 @@ pub mod turn;
 
 pub use background::{Background, Then};
 pub use commit::GroupCommit;
+pub use gate::Gate;
 pub use io::Io;
 pub use mover::Mover;
 pub use stateful::{Stateful, StatefulLayer, Task};

@@ -1,0 +1,168 @@
+//! What movers want: a short list, looked at from its begin to its end by each request that comes or goes meanwhile.
+
+use esker_base::{Bits, ByteRange};
+
+use super::Ticket;
+use super::flights::{Flight, Stage};
+
+/// Which units of a range have changed.
+pub(super) struct Marks {
+    range: ByteRange,
+    unit: u64,
+    units: Bits,
+}
+
+impl Marks {
+    pub(super) fn new(range: ByteRange, unit: u64) -> Marks {
+        assert!(unit > 0, "a unit has bytes");
+        Marks { range, unit, units: Bits::new(range.len().div_ceil(unit) as usize) }
+    }
+
+    pub(super) fn mark(&mut self, range: ByteRange) {
+        let Some(part) = self.range.intersect(range) else { return };
+        let unit = |at: u64| (at - self.range.start()) / self.unit;
+        self.units.set_range(unit(part.start()) as usize..unit(part.end() - 1) as usize + 1);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    pub(super) fn take(&mut self) -> Bits {
+        let taken = self.units.clone();
+        self.units.clear_all();
+        taken
+    }
+}
+
+/// Requests that a mover waits for. One that came later is not among them, even if it has the place of one that has
+/// left.
+pub(super) struct Awaited {
+    tickets: Bits,
+    left: usize,
+}
+
+impl Awaited {
+    pub(super) fn of(tickets: impl Iterator<Item = Ticket>) -> Awaited {
+        let mut awaited = Awaited { tickets: Bits::new(0), left: 0 };
+        for ticket in tickets {
+            let place = ticket.0 as usize;
+            awaited.tickets.set_range(place..place + 1);
+            awaited.left += 1;
+        }
+        awaited
+    }
+
+    /// A request is under way no more. Whether it was the last one.
+    fn strike(&mut self, ticket: Ticket) -> bool {
+        let place = ticket.0 as usize;
+        if !self.tickets.has(place) {
+            return false;
+        }
+        self.tickets.clear(place);
+        self.left -= 1;
+        self.left == 0
+    }
+}
+
+pub(super) enum What {
+    Watch(Marks),
+    Hold(Awaited),
+    Drain(Awaited),
+    HomeBound,
+}
+
+impl What {
+    pub(super) fn marks(&mut self) -> &mut Marks {
+        match self {
+            What::Watch(marks) => marks,
+            What::Hold(_) | What::Drain(_) | What::HomeBound => unreachable!("only a watch is asked for its marks"),
+        }
+    }
+
+    /// Whether nothing is waited for.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            What::Hold(awaited) | What::Drain(awaited) => awaited.left == 0,
+            What::Watch(_) | What::HomeBound => true,
+        }
+    }
+}
+
+struct Entry {
+    number: u64,
+    range: ByteRange,
+    what: What,
+}
+
+#[derive(Default)]
+pub(super) struct Wishes {
+    entries: Vec<Entry>,
+    last: u64,
+}
+
+impl Wishes {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn add(&mut self, range: ByteRange, what: What) -> u64 {
+        self.last += 1;
+        self.entries.push(Entry { number: self.last, range, what });
+        self.last
+    }
+
+    pub(super) fn get(&mut self, number: u64) -> &mut What {
+        let entry = self.entries.iter_mut().find(|entry| entry.number == number);
+        &mut entry.expect("a wish stands until its guard is dropped").what
+    }
+
+    pub(super) fn remove(&mut self, number: u64) {
+        self.entries.retain(|entry| entry.number != number);
+    }
+
+    fn any(&self, range: ByteRange, is_it: impl Fn(&What) -> bool) -> bool {
+        self.entries.iter().any(|entry| is_it(&entry.what) && entry.range.overlaps(range))
+    }
+
+    /// Whether a request must wait that waits for what `stage` says.
+    pub(super) fn do_stop(&self, flight: Flight, stage: Stage) -> bool {
+        let is_held = flight.changes && self.any(flight.range, |what| matches!(what, What::Hold(_)));
+        is_held || (stage == Stage::HeldHome && self.are_home_bound(flight.range))
+    }
+
+    /// Whether a write-back has any of these bytes.
+    pub(super) fn are_home_bound(&self, range: ByteRange) -> bool {
+        self.any(range, |what| matches!(what, What::HomeBound))
+    }
+
+    /// A change begins to go, or has ended.
+    pub(super) fn mark(&mut self, range: ByteRange) {
+        for entry in &mut self.entries {
+            if let What::Watch(marks) = &mut entry.what {
+                marks.mark(range);
+            }
+        }
+    }
+
+    /// A request has left. Whether all that a mover waits for have ended by that.
+    #[cold]
+    pub(super) fn left(&mut self, ticket: Ticket, flight: Flight) -> bool {
+        if flight.changes && flight.stage == Stage::Goes {
+            self.mark(flight.range);
+        }
+        self.stopped(ticket)
+    }
+
+    /// A request is under way no more.
+    pub(super) fn stopped(&mut self, ticket: Ticket) -> bool {
+        let mut has_ended = false;
+        for entry in &mut self.entries {
+            if let What::Hold(awaited) | What::Drain(awaited) = &mut entry.what {
+                has_ended |= awaited.strike(ticket);
+            }
+        }
+        has_ended
+    }
+}
