@@ -2,19 +2,20 @@
 //!
 //! Every format that owns a medium begins it with the same 64 bytes ([`superblock`]). One rule decides which of two
 //! slots counts and what a damaged slot means ([`newest()`]). A sealed [`Page`] is bound to its medium, its place and
-//! its generation. A [`Record`] is bound to its log, its place and its epoch; a [`LogCursor`] tells the end of a log
-//! from damage.
+//! its generation, a sealed [`cell`] to its set and its place. A [`Record`] is bound to its log, its place and its
+//! epoch; a [`LogCursor`] tells the end of a log from damage.
 //!
 //! Invariant: opens no device: takes bytes, and returns bytes, values and errors.
 //!
 //! Reading order: [`superblock`] (the common header), [`newest`](mod@newest) (which slot counts), [`record`] (logs),
-//! [`page`], [`conformance`] (what each format runs in its tests).
+//! [`page`], [`cell`], [`conformance`] (what each format runs in its tests).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
+pub mod cell;
 pub mod conformance;
 pub mod newest;
 pub mod page;

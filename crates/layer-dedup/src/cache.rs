@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use esker_block::flight::WIDTH;
 use esker_block::{Bio, BioError, Buf, Class, Tag};
+use esker_framing::cell::{CELL, CELLS, PAGE, is_sound, seal};
 use esker_layer_kit::Io;
 use esker_rt::sync::Notify;
 
-use crate::cell::{CELL, CELLS, PAGE, is_sound, seal};
 use crate::layout::{Layout, Spot};
 
 /// Requests for tables, journal and superblocks.

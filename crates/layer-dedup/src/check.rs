@@ -9,8 +9,8 @@ use std::io;
 
 use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 use esker_framing::SuperblockError;
+use esker_framing::cell::{CELL, PAYLOAD, is_sound};
 
-use crate::cell::{CELL, PAYLOAD, is_sound};
 use crate::index;
 use crate::journal::{self, Fingerprint, JournalError, Record};
 use crate::layout::{Layout, SUPERBLOCKS, Spot};

@@ -51,7 +51,7 @@ fn slots(bucket: &[u8]) -> impl Iterator<Item = (usize, u32, Option<u32>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cell::PAYLOAD;
+    use esker_framing::cell::PAYLOAD;
 
     fn put(bucket: &mut [u8], tag: u32, block: u32) {
         if let Some((at, bytes)) = insert(bucket, tag, block) {

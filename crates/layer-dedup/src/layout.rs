@@ -6,7 +6,8 @@
 
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
-use crate::cell::{CELLS, PAGE, PAYLOAD};
+use esker_framing::cell::{CELLS, PAGE, PAYLOAD};
+
 use crate::journal::Fingerprint;
 
 /// Bytes of the two slots of superblocks.

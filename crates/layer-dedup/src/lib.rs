@@ -3,7 +3,7 @@
 //! Invariant: never changes or frees a data block to which durable or mapped state refers. So a power cut loses at most
 //! what was not flushed, and never mixes blocks up.
 //!
-//! Reading order: [`layout`] (where everything lies), [`cell`], [`superblock`], [`journal`], [`index`] (the format),
+//! Reading order: [`layout`] (where everything lies), [`superblock`], [`journal`], [`index`] (the format),
 //! [`cache`] and [`space`] (the tables in memory), [`store`] (transitions, commits, checkpoints), [`run`] (requests),
 //! [`check`].
 
@@ -12,7 +12,6 @@
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
 pub mod cache;
-pub mod cell;
 pub mod check;
 pub mod index;
 pub mod journal;
@@ -32,10 +31,10 @@ use esker_block::{
     Bio, BioError, Ctx, Done, Flow, Kind, KindError, Layer, Limits, Make, Mark, Op, OpKind, OpSet, Param, ParamType,
     Stat, Step, Support, Trouble,
 };
+use esker_framing::cell::{CELL, PAGE};
 use esker_layer_kit::{Io, Stateful, StatefulLayer};
 
 use crate::cache::PAGES_MIN;
-use crate::cell::{CELL, PAGE};
 use crate::layout::Layout;
 use crate::run::Dedup;
 use crate::store::{Config, Store};

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cell::PAYLOAD;
+use esker_framing::cell::PAYLOAD;
+
 use crate::layout::BITS_PER_PAGE;
 
 const PER_PAGE: u32 = BITS_PER_PAGE as u32;

@@ -10,13 +10,13 @@ mod open;
 use std::cell::{Cell, RefCell};
 
 use esker_block::{BioError, Latch};
+use esker_framing::cell::PAYLOAD;
 use esker_layer_kit::{GroupCommit, Io, Turn};
 use esker_rt::Rt;
 
 pub use open::OpenError;
 
 use crate::cache::Cache;
-use crate::cell::PAYLOAD;
 use crate::index;
 use crate::journal::{Fingerprint, Left, Record, Taken};
 use crate::layout::{BITS_PER_CELL, BITS_PER_PAGE, ENTRY, Layout, SLOT, Spot};

@@ -5,11 +5,11 @@
 
 use std::ops::RangeInclusive;
 
+use esker_framing::cell::PAGE;
 use esker_framing::{Features, HEADER, Header, Newest, SuperblockError, newest, seal, slot, slots};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::cell::PAGE;
 use crate::layout::Layout;
 
 /// Bytes of a superblock.

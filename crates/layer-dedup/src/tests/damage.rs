@@ -5,11 +5,11 @@ use std::rc::Rc;
 use esker_block::store::SparseStore;
 use esker_dev::Media;
 use esker_framing::SuperblockError;
+use esker_framing::cell::{CELL, PAGE, seal};
 use esker_framing::superblock::reseal;
 use esker_testkit::{Faulty, Injector};
 
 use super::*;
-use crate::cell::{CELL, PAGE, seal};
 use crate::journal::JournalError;
 use crate::layout::{SUPERBLOCKS, Spot};
 use crate::superblock::{LEN, Superblock};

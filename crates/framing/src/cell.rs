@@ -1,21 +1,21 @@
-//! Pages of the tables: eight cells of 512 bytes, each with its own checksum, because a power cut may tear a page
-//! between cells but not inside one.
+//! Cells of tables: 512 bytes with a checksum of their own, because a power cut may tear a table between cells but not
+//! inside one. Byte rows: `docs/reference/formats/superblock.md`.
 //!
-//! Invariant: what comes out of a cell was sealed for this set and this place, or is the zeroes of a fresh volume.
+//! Invariant: what comes out of a cell was sealed for this set and this place, or is the zeroes of a fresh table.
 
 /// Bytes of a cell.
 pub const CELL: usize = 512;
-/// Bytes of it that hold entries.
+/// Bytes of a cell that hold entries.
 pub const PAYLOAD: usize = 504;
-/// Cells of a page.
+/// Cells of a page of a table.
 pub const CELLS: usize = 8;
-/// Bytes of a page.
+/// Bytes of a page of a table.
 pub const PAGE: usize = CELL * CELLS;
 
 /// Where the checksum stands; four reserved bytes follow.
 const SUM: usize = PAYLOAD;
 
-/// Writes the checksum of the cell whose first byte is byte `at` of the lower device.
+/// Writes the checksum of the cell whose first byte is byte `at` of the device.
 pub fn seal(set: u128, at: u64, cell: &mut [u8]) {
     let sum = checksum(set, at, &cell[..PAYLOAD]);
     cell[SUM..SUM + 4].copy_from_slice(&sum.to_le_bytes());
