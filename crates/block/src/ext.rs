@@ -240,6 +240,18 @@ pub trait Extension {
         true
     }
 
+    /// Sees the failed answer of a request that it passed down, before [`Extension::complete`]. A request that it gives
+    /// goes down in place of the failed one, with the buffer of `done`; `complete` then sees its answer. The scratch
+    /// word may change. Asked only if [`Extension::retries`].
+    fn again(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) -> Option<Bio> {
+        None
+    }
+
+    /// Whether `again` may give anything; asked once, when the layer is built. Such a layer also completes.
+    fn retries(&self) -> bool {
+        false
+    }
+
     /// Called once when the layer has its place, before its first request and after everything below it is open: the
     /// moment to restore what it keeps on media and to begin work of its own.
     ///

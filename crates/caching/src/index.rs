@@ -21,12 +21,12 @@ struct Bucket([u32; PLACES]);
 
 /// The hash of a key.
 #[inline]
-pub(crate) fn hash(key: u64) -> u64 {
+pub fn hash(key: u64) -> u64 {
     mix(key)
 }
 
 /// Numbers below a bound, by hashes of their keys.
-pub(crate) struct Index {
+pub struct Index {
     buckets: Vec<Bucket>,
     /// Keys that a bucket passed on. The largest count stays.
     passed: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// For `lines` numbers, which take the share `load` of all places.
-    pub(crate) fn new(lines: u32, load: f64) -> Index {
+    pub fn new(lines: u32, load: f64) -> Index {
         assert!(lines < 1 << 28, "an index of {lines} lines has no room for tags; choose larger lines");
         let buckets = (f64::from(lines.max(1)) / (PLACES as f64 * load)).ceil() as usize;
         Index {
@@ -46,9 +46,14 @@ impl Index {
         }
     }
 
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.buckets.len() * (size_of::<Bucket>() + size_of::<u8>())
+    }
+
     /// The number of the key with this hash, which `is` recognises.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
+    pub fn find(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
         let mut at = self.home(hash);
         for _ in 0..self.buckets.len() {
             let mut places = self.matches(at, self.tag(hash));
@@ -85,7 +90,7 @@ impl Index {
 
     /// Adds the number of a key that is not there.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: u64, slot: Slot) {
+    pub fn insert(&mut self, hash: u64, slot: Slot) {
         let mut at = self.home(hash);
         loop {
             let empty = self.equal(at, 0, u32::MAX);
@@ -100,7 +105,7 @@ impl Index {
 
     /// Removes the number of a key that is there.
     #[inline]
-    pub(crate) fn remove(&mut self, hash: u64, slot: Slot) {
+    pub fn remove(&mut self, hash: u64, slot: Slot) {
         let place = self.tag(hash) | (slot + 1);
         let mut at = self.home(hash);
         for _ in 0..self.buckets.len() {
@@ -154,10 +159,6 @@ impl Index {
     fn equal(&self, at: usize, value: u32, mask: u32) -> u32 {
         let places = self.buckets[at].0.iter().enumerate();
         places.fold(0, |equal, (at, place)| equal | u32::from((place ^ value) & mask == 0) << at)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>() + self.passed.capacity()
     }
 }
 

@@ -16,7 +16,7 @@
 pub mod curve;
 mod ghosts;
 pub mod ids;
-mod index;
+pub mod index;
 mod links;
 mod lists;
 pub mod opt;
@@ -26,6 +26,7 @@ mod queue;
 pub mod request;
 pub mod simulator;
 mod sketch;
+pub mod streams;
 
 pub use policies::Clock;
 pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};

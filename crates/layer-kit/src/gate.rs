@@ -93,6 +93,11 @@ impl Gate {
         table.wishes.is_empty() || table.flights.get(ticket).stage == Stage::Goes
     }
 
+    /// The bytes of a request, as it entered with them.
+    pub fn range(&self, ticket: Ticket) -> ByteRange {
+        self.0.table.borrow().flights.get(ticket).range
+    }
+
     /// Waits until the request may be routed.
     pub async fn admitted(&self, ticket: Ticket) {
         self.0.admitted.wait_until(|| self.may_go(ticket)).await;

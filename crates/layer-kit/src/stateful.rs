@@ -41,8 +41,16 @@ pub trait Stateful: Sized + 'static {
     /// As [`Extension::issue`].
     fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow>;
 
+    /// Whether [`Stateful::again`] may give anything.
+    const RETRIES: bool = false;
+
     /// As [`Extension::complete`].
     fn complete(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) {}
+
+    /// As [`Extension::again`].
+    fn again(&self, _ctx: &mut Ctx<'_>, _done: &mut Done) -> Option<Bio> {
+        None
+    }
 
     /// As [`Extension::quiesce`]. A latched layer has nothing to bring below.
     ///
@@ -106,6 +114,14 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
 
     fn completes(&self) -> bool {
         S::COMPLETES
+    }
+
+    fn retries(&self) -> bool {
+        S::RETRIES
+    }
+
+    fn again(&self, ctx: &mut Ctx<'_>, done: &mut Done) -> Option<Bio> {
+        self.state().again(ctx, done)
     }
 
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {

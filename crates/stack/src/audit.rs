@@ -247,6 +247,14 @@ impl Extension for Watched {
         self.0.inner.completes()
     }
 
+    fn retries(&self) -> bool {
+        self.0.inner.retries()
+    }
+
+    fn again(&self, ctx: &mut Ctx<'_>, done: &mut Done) -> Option<Bio> {
+        self.0.inner.again(ctx, done)
+    }
+
     fn sizing(&self) -> Option<&dyn Sizing> {
         self.0.inner.sizing()
     }

@@ -56,6 +56,33 @@ fn after_a_redirect_only_layers_on_the_new_volume_see_the_request() {
 }
 
 #[test]
+fn a_layer_that_retries_sends_a_failed_request_elsewhere_once() {
+    for (other, answer) in [("r", "the client gets Ok"), ("on_r", "the client gets Err")] {
+        let text =
+            "d = disk; r = disk; on_d = changer mode=\"fail answer\" on d; on_r = changer mode=\"fail answer\" on r;";
+        let text = format!("{text} top = wide mode=again on on_d,{other}; a = looker on top.v0");
+        let trace = twice(SimConfig::seeded(1), move |rt| {
+            let text = text.clone();
+            async move {
+                let stack = stack(&rt, &text);
+                let trace = Trace::of(&rt);
+                let result = read(&stack, "a").await.map(drop);
+                note(&rt, format_args!("the client gets {}", if result.is_ok() { "Ok" } else { "Err" }));
+                trace.take()
+            }
+        });
+        let lines = |word: &str| trace.iter().filter(|line| line.contains(word)).count();
+        let asked = if other == "r" { 1 } else { 2 };
+        assert_eq!(
+            (lines("top is asked again"), lines("top completes"), lines("r gets Read")),
+            (asked, 1, 1),
+            "{trace:?}"
+        );
+        assert_eq!(trace.last().map(String::as_str), Some(answer), "{trace:?}");
+    }
+}
+
+#[test]
 fn requests_outside_the_output_domain_are_refused_counted_and_attributed() {
     let check = |text: &'static str, device: &'static str, guilty: &'static str, words: &'static str| {
         let (trace, counted) = twice(SimConfig::seeded(1), move |rt| async move {

@@ -380,17 +380,53 @@ impl InFlightRequest {
         self.up()
     }
 
-    /// Pops the frames, last first. True, because afterwards the request is answered.
+    /// Pops the frames, last first. Whether the request is answered; else a slot has sent it again.
     #[inline]
     fn up(&mut self) -> bool {
         while let Some(frame) = self.frames.pop() {
             let slot = &self.snapshot.slots[frame.slot as usize];
-            let mut ctx = self.snapshot.ctx();
-            ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
-            slot.ext.complete(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
-            self.check_buffer(frame.slot, frame.buf_len);
+            if slot.retries && self.is_failed() {
+                match self.again(frame) {
+                    Ok(bio) => return self.decided(Flow::Resume(bio)) || self.down(),
+                    Err(frame) => self.complete(frame),
+                }
+                continue;
+            }
+            self.complete(frame);
         }
         true
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, frame: Frame) {
+        let slot = &self.snapshot.slots[frame.slot as usize];
+        let mut ctx = self.snapshot.ctx();
+        ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
+        slot.ext.complete(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
+        self.check_buffer(frame.slot, frame.buf_len);
+    }
+
+    #[inline]
+    fn is_failed(&self) -> bool {
+        self.answer.as_ref().expect(ON_ITS_WAY_UP).result.is_err()
+    }
+
+    /// Asks a slot for a request in place of the one that failed. If it gives one, its frame is on the way again.
+    ///
+    /// # Errors
+    /// The frame: the answer stands.
+    #[cold]
+    fn again(&mut self, frame: Frame) -> Result<Bio, Frame> {
+        let slot = &self.snapshot.slots[frame.slot as usize];
+        let mut ctx = self.snapshot.ctx();
+        ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
+        let again = slot.ext.again(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
+        let frame = Frame { scratch: ctx.scratch, ..frame };
+        let Some(bio) = again else { return Err(frame) };
+        self.answer = None;
+        (self.position, self.issued_len) = (frame.slot + 1, frame.buf_len);
+        self.frames.push(frame);
+        Ok(bio)
     }
 
     #[inline]

@@ -231,6 +231,8 @@ pub(crate) struct Slot {
     /// What the loop needs at every hop, at hand: the instance's code, and whether it looks at answers.
     pub ext: Rc<dyn Extension>,
     pub completes: bool,
+    /// Whether it may send a failed request again.
+    pub retries: bool,
     pub cost: Nanos,
     /// The hop of a request that this slot sends to its lower device 0.
     pub after: usize,
@@ -243,7 +245,8 @@ impl Slot {
             Some(why) => Rc::new(Unusable(why.clone())),
             None => instance.ext.clone(),
         };
-        Slot { completes: ext.completes(), ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
+        let (completes, retries) = (ext.completes(), ext.retries());
+        Slot { completes, retries, ext, cost, instance, uppers, first: lowers[0], lowers, after: 0 }
     }
 
     /// Bytes of an upper port, if they may change: `below` is what lower device 0 has.

@@ -154,6 +154,19 @@ impl Extension for Actor {
         }
     }
 
+    fn again(&self, ctx: &mut Ctx<'_>, done: &mut Done) -> Option<Bio> {
+        note(&self.rt, format_args!("{} is asked again", self.name));
+        if ctx.scratch != 0 {
+            return None;
+        }
+        ctx.scratch = 1;
+        Some(Bio::read(4096, std::mem::replace(&mut done.buf, Buf::empty())).to(ctx.lower(1)))
+    }
+
+    fn retries(&self) -> bool {
+        self.mode == "again"
+    }
+
     fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
         note(&self.rt, format_args!("{} opens", self.name));
         match self.mode.as_str() {
