@@ -6,8 +6,9 @@
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
 //! share a commit), [`turn`]; then [`io`] (the I/O library), [`gate`] (which requests are under way on which bytes),
-//! [`mover`] (copy, gather, scatter), [`region`] (the resource manager), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable
-//! Extensions", chapter 5.
+//! [`mover`] (copy, gather, scatter), [`region`] (the resource manager), [`slots`] (the durable map of what lies in
+//! which slot), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable Extensions",
+//! chapter 5.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -20,6 +21,7 @@ pub mod io;
 pub mod media;
 pub mod mover;
 pub mod region;
+pub mod slots;
 pub mod stateful;
 pub mod turn;
 
@@ -28,5 +30,6 @@ pub use commit::GroupCommit;
 pub use gate::Gate;
 pub use io::Io;
 pub use mover::Mover;
+pub use slots::{LowerSet, Mask, SlotEntry, SlotKind, SlotLayout, SlotMap, SlotMarks, SlotShape};
 pub use stateful::{Stateful, StatefulLayer, Task};
 pub use turn::{Taken, Turn};

@@ -13,15 +13,18 @@ pub const DEDUP: [u8; 8] = *b"\x89EskDed\n";
 pub const OFFLOAD: [u8; 8] = *b"\x89EskOff\n";
 /// A log-structured volume.
 pub const VOLUME: [u8; 8] = *b"\x89EskVol\n";
+/// A map of slots.
+pub const SLOTS: [u8; 8] = *b"\x89EskMov\n";
 /// Memory of a layer.
 pub const REGION: [u8; 8] = *b"ESKRPAIR";
 
 /// All of them, with what a user calls their media.
-const NAMED: [([u8; 8], &str); 5] = [
+const NAMED: [([u8; 8], &str); 6] = [
     (MIRROR, "a member of a mirror"),
     (DEDUP, "a deduplicated volume"),
     (OFFLOAD, "a log of off-loaded writes"),
     (VOLUME, "a log-structured volume"),
+    (SLOTS, "a map of slots"),
     (REGION, "the memory of a layer"),
 ];
 
