@@ -35,6 +35,7 @@ mod meters;
 mod mount;
 mod nfs_generate;
 mod nfs_replay;
+mod order;
 mod remap;
 mod resize;
 mod serve;
@@ -106,6 +107,7 @@ pub const ALL: &[Verb] = &[
     meters::VERB,
     remap::VERB,
     resize::VERB,
+    order::VERB,
     sync::VERB,
     freeze::VERB,
     thaw::VERB,

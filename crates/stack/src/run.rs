@@ -189,8 +189,8 @@ impl InFlightRequest {
             match self.descend() {
                 Stop::Leaf(leaf) => return self.enter_leaf(leaf),
                 Stop::Decided(flow) => {
-                    if self.decided(flow) {
-                        return true;
+                    if let Some(is_answered) = self.decided(flow) {
+                        return is_answered;
                     }
                 }
                 Stop::Waits(future) => return self.wait_for(Wait::Slot(future)),
@@ -266,17 +266,17 @@ impl InFlightRequest {
     }
 
     /// Enforces the domain of the slot that sent the request: a destination outside its lower devices is refused and
-    /// counted. Whether the request is answered by that.
-    fn check_domain(&mut self) -> bool {
+    /// counted. As [`InFlightRequest::decided`].
+    fn check_domain(&mut self) -> Option<bool> {
         let slot = &self.snapshot.slots[self.position as usize - 1];
         if slot.lowers.contains(&self.bio().dest) {
-            return false;
+            return None;
         }
         let dest = self.bio().dest.0;
         let what = format_args!("sent a request to volume {dest}, which is not below it");
         let error = slot.instance.violation(what);
         let bio = self.take_bio();
-        self.answered(bio.fail(error))
+        Some(self.answered(bio.fail(error)))
     }
 
     #[cold]
@@ -285,8 +285,8 @@ impl InFlightRequest {
         self.up()
     }
 
-    /// Follows a decision that is not simply "down". Whether the request is answered.
-    fn decided(&mut self, flow: Flow) -> bool {
+    /// Follows a decision that is not simply "down". Whether the request is answered; `None`: it goes down from here.
+    fn decided(&mut self, flow: Flow) -> Option<bool> {
         match flow {
             Flow::Down => self.check_domain(),
             Flow::Resume(bio) => {
@@ -297,8 +297,16 @@ impl InFlightRequest {
                 if self.shared().is_special() {
                     self.note_own_answer();
                 }
-                self.answered(done)
+                Some(self.answered(done))
             }
+        }
+    }
+
+    /// The same, and goes down if that is what was decided. Whether the request is answered; else it waits.
+    fn follow(&mut self, flow: Flow) -> bool {
+        match self.decided(flow) {
+            Some(is_answered) => is_answered,
+            None => self.down(),
         }
     }
 
@@ -387,7 +395,7 @@ impl InFlightRequest {
             let slot = &self.snapshot.slots[frame.slot as usize];
             if slot.retries && self.is_failed() {
                 match self.again(frame) {
-                    Ok(bio) => return self.decided(Flow::Resume(bio)) || self.down(),
+                    Ok(bio) => return self.follow(Flow::Resume(bio)),
                     Err(frame) => self.complete(frame),
                 }
                 continue;
@@ -472,7 +480,7 @@ impl InFlightRequest {
             Wait::Slot(future) => {
                 let flow = ready!(Pin::new(future).poll(cx));
                 self.wait = Wait::Nothing;
-                self.decided(flow) || self.down()
+                self.follow(flow)
             }
             Wait::Credit(leaf, future) => {
                 ready!(future.as_mut().poll(cx));

@@ -1,0 +1,422 @@
+//! Changes that do more than go to a slot as it is.
+//!
+//! A change first waits until nothing is in its way, and holds nothing meanwhile. Then it decides at once where all of
+//! its parts go, and sends them.
+
+use std::rc::Rc;
+
+use esker_base::{ByteRange, span};
+use esker_block::flight::WIDTH;
+use esker_block::locks::{Mode, Ticket as Claim};
+use esker_block::{Bio, BioError, Buf, Done, Op};
+use esker_caching::Slot;
+use esker_layer_kit::Io;
+use esker_layer_kit::gate::Ticket;
+use esker_layer_kit::slots::{LowerSet, Mask, SlotMarks};
+
+use crate::config::WriteMode;
+use crate::counts::add;
+use crate::director::{Access, Director, Put};
+use crate::engine::{Aside, METADATA};
+use crate::units::{Part, with, without};
+use crate::{FAST, HOME, PAGE};
+
+/// What is in the way of a part of a change.
+enum Obstacle {
+    /// Another change brings the unit its copy, or pages of it.
+    Arriving,
+    /// The medium must say first that copy and home may differ.
+    Untouched(Slot),
+    /// A page that the change covers in part is not there.
+    MissingPage(Slot, u64, u64),
+    /// A write-back of these bytes is under way.
+    WriteBack,
+    /// The medium still names a copy that was given up.
+    Named,
+    /// The medium says that the last stop was clean.
+    Settled,
+    /// Too many changes of the map wait for a commit.
+    Full,
+}
+
+/// Where a part goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Home,
+    /// A copy.
+    Slot(Slot),
+    /// A slot that no unit has.
+    Fresh(Slot),
+    /// A hint that has no effect on a copy.
+    Nowhere,
+}
+
+impl<D: Director> Aside<D> {
+    /// Does a change that has entered the gate. It leaves the gate with its answer, or behind a copy that is written
+    /// through.
+    pub(crate) async fn change(self: &Rc<Self>, io: &Io, bio: Bio, ticket: Ticket) -> Done {
+        if let Err(error) = self.latch.check() {
+            self.gate.leave(ticket);
+            return bio.fail(error);
+        }
+        let do_commit = bio.flags.fua || self.config.strict;
+        let mut done = match self.config.mode {
+            WriteMode::Back => {
+                let done = self.change_back(io, bio, ticket).await;
+                self.gate.leave(ticket);
+                done
+            }
+            WriteMode::Through | WriteMode::Around => self.change_home(io, bio, ticket).await,
+        };
+        if do_commit
+            && done.result.is_ok()
+            && let Err(error) = self.commit(io).await
+        {
+            done.result = Err(error);
+        }
+        done
+    }
+
+    /// A write to the copy in a slot begins, which differs from home from now on.
+    pub(crate) fn change_slot(&self, slot: Slot) {
+        self.mark(slot, true, LowerSet::NONE);
+        self.units.map.writing(slot);
+    }
+
+    /// The write has ended, well or not.
+    pub(crate) fn changed_slot(&self, slot: Slot) {
+        self.units.map.wrote(slot);
+        self.wrote(FAST);
+    }
+
+    async fn change_back(self: &Rc<Self>, io: &Io, bio: Bio, ticket: Ticket) -> Done {
+        let parts: Vec<Part> = self.units.parts(bio.range).collect();
+        let access = Access { range: bio.range, changes: true, tag: bio.tag };
+        let mut is_put = false;
+        for part in &parts {
+            match self.units.find(part.unit) {
+                Some(slot) => self.director.borrow_mut().hit(slot, access),
+                None => is_put |= self.director.borrow_mut().write_miss(part.unit, access) == Put::Aside,
+            }
+        }
+        let is_put = loop {
+            let fresh = parts.iter().filter(|part| self.needs_slot(&bio.op, part)).count();
+            let is_put = is_put && self.has_free(fresh);
+            let obstacle = parts.iter().find_map(|part| self.obstacle(&bio.op, part, is_put, ticket));
+            let Some(obstacle) = obstacle else { break is_put };
+            if let Err(error) = self.overcome(io, obstacle, ticket).await {
+                return bio.fail(error);
+            }
+        };
+        let targets: Vec<Target> = parts.iter().map(|part| self.decide(&bio.op, part, is_put)).collect();
+        if targets.iter().all(|target| *target == Target::Home) {
+            return self.send_home(io, bio).await;
+        }
+        self.send_parts(io, bio, &parts, &targets).await
+    }
+
+    /// Whether a part would get a copy if there were a free slot.
+    fn needs_slot(&self, op: &Op, part: &Part) -> bool {
+        let is_aligned = part.range.start() % PAGE == 0 && part.range.end() % PAGE == 0;
+        let fits = self.units.range(part.unit).end() <= self.config.size;
+        // One part may be there less than whole; a request has at most two such parts.
+        let has_part = self.units.is_whole(part) || self.units.map.parts_left() >= 2;
+        *op == Op::Write && is_aligned && fits && has_part && self.units.find(part.unit).is_none()
+    }
+
+    fn obstacle(&self, op: &Op, part: &Part, is_put: bool, ticket: Ticket) -> Option<Obstacle> {
+        if self.is_settled.get() {
+            return Some(Obstacle::Settled);
+        }
+        if self.units.map.is_full() {
+            return Some(Obstacle::Full);
+        }
+        if self.arriving.borrow().contains(&part.unit) {
+            return Some(Obstacle::Arriving);
+        }
+        match self.units.find(part.unit) {
+            Some(slot) if !self.takes_from_home(op, part) => match op {
+                Op::Discard => None,
+                _ => self.obstacle_aside(slot, part),
+            },
+            None if is_put && self.needs_slot(op, part) => None,
+            // The copy is given up first. The medium may name it while home changes only if it is dirty there.
+            _ if !self.gate.may_go_home(ticket) => Some(Obstacle::WriteBack),
+            Some(slot) if !self.units.is_dirty(slot) && !self.units.map.trusts(slot) => Some(Obstacle::Untouched(slot)),
+            _ if self.named.borrow().contains_key(&part.unit) => Some(Obstacle::Named),
+            _ => None,
+        }
+    }
+
+    fn obstacle_aside(&self, slot: Slot, part: &Part) -> Option<Obstacle> {
+        if !self.units.is_dirty(slot) && !self.units.map.trusts(slot) {
+            return Some(Obstacle::Untouched(slot));
+        }
+        let (touched, whole) = (self.units.pages(part.range), self.units.whole_pages(part.range));
+        let mut edges = touched.filter(|page| !whole.contains(page));
+        let missing = edges.find(|page| self.units.missing(slot, *page..*page + 1).is_some());
+        missing.map(|page| Obstacle::MissingPage(slot, part.unit, page))
+    }
+
+    /// Whether a part gives the copy of its unit up.
+    fn takes_from_home(&self, op: &Op, part: &Part) -> bool {
+        matches!(op, Op::Zero | Op::Discard) && self.units.is_whole(part)
+    }
+
+    async fn overcome(&self, io: &Io, obstacle: Obstacle, ticket: Ticket) -> Result<(), BioError> {
+        match obstacle {
+            Obstacle::Arriving => {
+                let before = self.arrivals.get();
+                self.arrived.wait_until(|| self.arrivals.get() != before).await;
+                Ok(())
+            }
+            Obstacle::Untouched(slot) => self.touch(io, slot).await,
+            Obstacle::MissingPage(slot, unit, page) => {
+                self.arriving.borrow_mut().insert(unit);
+                let brought = self.bring_page(io, slot, unit, page).await;
+                self.arrive(unit);
+                brought
+            }
+            Obstacle::WriteBack => {
+                self.gate.admitted_home(ticket).await;
+                Ok(())
+            }
+            Obstacle::Named | Obstacle::Full => self.commit(io).await,
+            Obstacle::Settled => self.unsettle(io).await,
+        }
+    }
+
+    /// LowerSet the arrival of a unit.
+    fn arrive(&self, unit: u64) {
+        self.arriving.borrow_mut().remove(&unit);
+        self.arrivals.set(self.arrivals.get() + 1);
+        self.arrived.notify_all();
+    }
+
+    /// Brings a page of a copy from home.
+    async fn bring_page(&self, io: &Io, slot: Slot, unit: u64, page: u64) -> Result<(), BioError> {
+        let at = self.units.range(unit).start() + page * PAGE;
+        self.note_home();
+        let read = Bio::read(at, self.page_buf()).to(io.lower(HOME)).tagged(METADATA);
+        let read = io.send(read).await;
+        read.result?;
+        let write = Bio::write(self.units.place(slot, at), read.bio.buf).to(io.lower(FAST)).tagged(METADATA);
+        self.units.map.writing(slot);
+        let written = io.send(write).await.result;
+        self.changed_slot(slot);
+        written.inspect_err(|error| self.failed("a write of a copy failed", error))?;
+        if self.units.find(unit) == Some(slot) {
+            self.gain(slot, page..page + 1);
+        }
+        Ok(())
+    }
+
+    fn page_buf(&self) -> Buf {
+        Buf::unique(&self.pool, PAGE as usize)
+    }
+
+    /// Pages of a copy are there now.
+    pub(crate) fn gain(&self, slot: Slot, pages: std::ops::Range<u64>) {
+        if self.units.missing(slot, pages.clone()).is_some() {
+            let mask = with(self.units.mask(slot), pages);
+            self.units.map.masked(slot, &mask, LowerSet::one(FAST));
+        }
+    }
+
+    /// Decides where a part goes. Nothing is in its way.
+    fn decide(self: &Rc<Self>, op: &Op, part: &Part, is_put: bool) -> Target {
+        match self.units.find(part.unit) {
+            Some(slot) if self.takes_from_home(op, part) => {
+                add(&self.counts.write_hits, 1);
+                self.give_up(part.unit, slot);
+                Target::Home
+            }
+            Some(_) if *op == Op::Discard => Target::Nowhere,
+            Some(slot) => {
+                add(&self.counts.write_hits, 1);
+                self.change_slot(slot);
+                Target::Slot(slot)
+            }
+            None => {
+                add(&self.counts.write_misses, 1);
+                let slot = if is_put && self.needs_slot(op, part) { self.take_free() } else { None };
+                match slot {
+                    Some(slot) => {
+                        self.arriving.borrow_mut().insert(part.unit);
+                        Target::Fresh(slot)
+                    }
+                    None => Target::Home,
+                }
+            }
+        }
+    }
+
+    async fn send_home(&self, io: &Io, bio: Bio) -> Done {
+        self.note_home();
+        let done = io.submit(bio.to(io.lower(HOME))).await;
+        self.wrote(HOME);
+        done
+    }
+
+    async fn send_parts(&self, io: &Io, mut bio: Bio, parts: &[Part], targets: &[Target]) -> Done {
+        let mut sent = Vec::new();
+        let mut bios = Vec::new();
+        for (part, target) in parts.iter().zip(targets) {
+            let (lower, at) = match target {
+                Target::Home => {
+                    self.note_home();
+                    (HOME, part.range.start())
+                }
+                Target::Slot(slot) | Target::Fresh(slot) => (FAST, self.units.place(*slot, part.range.start())),
+                Target::Nowhere => continue,
+            };
+            let buf = match bio.op {
+                Op::Write => bio.buf.slice((part.range.start() - bio.offset()) as usize, part.range.len() as usize),
+                _ => Buf::empty(),
+            };
+            sent.push((*part, *target));
+            bios.push(bio.part(bio.op.clone(), span(at, part.range.len()), buf).to(io.lower(lower)));
+        }
+        let mut first = Ok(());
+        for (returned, (part, target)) in io.all(bios, WIDTH).await.into_iter().zip(sent) {
+            let result = returned.result.map(drop);
+            self.sent(&part, target, &result);
+            first = first.and(result);
+        }
+        match first {
+            Ok(()) => bio.ok(),
+            Err(error) => bio.fail(error),
+        }
+    }
+
+    /// A part has come to its end.
+    fn sent(&self, part: &Part, target: Target, result: &Result<(), BioError>) {
+        match target {
+            Target::Home => self.wrote(HOME),
+            Target::Slot(slot) => self.changed_slot(slot),
+            Target::Fresh(_) => self.wrote(FAST),
+            Target::Nowhere => {}
+        }
+        match (target, result) {
+            (Target::Home | Target::Nowhere, _) => {}
+            (Target::Slot(slot), Ok(())) => self.gain(slot, self.units.whole_pages(part.range)),
+            (Target::Slot(_), Err(error)) => self.failed("a write of a copy failed", error),
+            (Target::Fresh(slot), result) => {
+                match result {
+                    Ok(()) => self.publish_part(part, slot),
+                    Err(_) => self.units.map.give_back(slot),
+                }
+                self.arrive(part.unit);
+            }
+        }
+    }
+
+    /// A unit has its first pages aside. They must be on the medium before the map says so.
+    fn publish_part(&self, part: &Part, slot: Slot) {
+        let pages = self.units.whole_pages(part.range);
+        let is_whole = self.units.is_whole(part);
+        let marks = SlotMarks::default().with(SlotMarks::DIRTY);
+        self.publish(part.unit, slot, if is_whole { marks } else { marks.with(SlotMarks::PART) }, LowerSet::one(FAST));
+        if !is_whole {
+            self.units.map.masked(slot, &with(Mask::NONE, pages), LowerSet::one(FAST));
+        }
+    }
+
+    /// A change that goes home, and then perhaps to copies.
+    async fn change_home(self: &Rc<Self>, io: &Io, mut bio: Bio, ticket: Ticket) -> Done {
+        let claim = self.locks.enter([bio.range], Mode::Exclusive);
+        self.locks.granted(claim).await;
+        let parts: Vec<Part> = self.units.parts(bio.range).collect();
+        loop {
+            let Some(obstacle) = parts.iter().find_map(|part| self.obstacle_home(part)) else { break };
+            if let Err(error) = self.overcome(io, obstacle, ticket).await {
+                self.leave_both(ticket, claim);
+                return bio.fail(error);
+            }
+        }
+        let mut copies = Vec::new();
+        for part in &parts {
+            let slot = self.units.find(part.unit);
+            add(if slot.is_some() { &self.counts.write_hits } else { &self.counts.write_misses }, 1);
+            if let Some(slot) = slot
+                && self.lose(part, slot)
+            {
+                copies.push((*part, slot));
+            }
+        }
+        let is_through = self.config.mode == WriteMode::Through && bio.op == Op::Write && !copies.is_empty();
+        let payload = is_through.then(|| bio.buf.share());
+        let range = bio.range;
+        let done = self.send_home(io, bio).await;
+        match payload.filter(|_| done.result.is_ok()) {
+            Some(payload) => self.write_through(range, payload, copies, (ticket, claim)),
+            None => {
+                copies.iter().for_each(|(_, slot)| self.units.map.wrote(*slot));
+                self.leave_both(ticket, claim);
+            }
+        }
+        done
+    }
+
+    fn leave_both(&self, ticket: Ticket, claim: Claim) {
+        self.gate.leave(ticket);
+        self.locks.leave(claim);
+    }
+
+    fn obstacle_home(&self, part: &Part) -> Option<Obstacle> {
+        match self.units.find(part.unit) {
+            _ if self.is_settled.get() => Some(Obstacle::Settled),
+            _ if self.units.map.is_full() => Some(Obstacle::Full),
+            Some(slot) if !self.units.map.trusts(slot) => Some(Obstacle::Untouched(slot)),
+            _ if self.named.borrow().contains_key(&part.unit) => Some(Obstacle::Named),
+            _ => None,
+        }
+    }
+
+    /// A copy loses the pages that a part touches. Whether anything of it is left.
+    fn lose(self: &Rc<Self>, part: &Part, slot: Slot) -> bool {
+        let mask = without(self.units.mask(slot), self.units.pages(part.range));
+        let is_lost = mask.count() == 0 && self.config.mode != WriteMode::Through;
+        if is_lost || (self.units.map.mask(slot).is_none() && self.units.map.parts_left() == 0) {
+            self.give_up(part.unit, slot);
+            return false;
+        }
+        self.units.map.writing(slot);
+        self.units.map.masked(slot, &mask, LowerSet::NONE);
+        true
+    }
+
+    /// Home has a write: copies get it too, behind its answer.
+    fn write_through(
+        self: &Rc<Self>,
+        range: ByteRange,
+        mut payload: Buf,
+        copies: Vec<(Part, Slot)>,
+        (ticket, claim): (Ticket, Claim),
+    ) {
+        let aside = self.clone();
+        let work = async move {
+            if let Some(io) = aside.enter().await {
+                for (part, slot) in &copies {
+                    let buf = payload.slice((part.range.start() - range.start()) as usize, part.range.len() as usize);
+                    aside.write_copy(&io.1, part, *slot, buf).await;
+                }
+            }
+            copies.iter().for_each(|(_, slot)| aside.units.map.wrote(*slot));
+            aside.leave_both(ticket, claim);
+        };
+        self.rt.spawn("aside-through", work).detach();
+    }
+
+    async fn write_copy(&self, io: &Io, part: &Part, slot: Slot, buf: Buf) {
+        if self.units.find(part.unit) != Some(slot) || self.is_settled.get() {
+            return;
+        }
+        let write = Bio::write(self.units.place(slot, part.range.start()), buf).to(io.lower(FAST));
+        let result = io.send(write).await.result;
+        self.wrote(FAST);
+        if result.is_ok() && self.units.find(part.unit) == Some(slot) && !self.units.map.is_full() {
+            self.gain(slot, self.units.whole_pages(part.range));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Write-back: copies that are newer than home go there, and are clean then.
+
+use std::rc::Rc;
+
+use esker_base::{Nanos, span};
+use esker_block::{Below, Bio, BioError, Buf, LayerHandle};
+use esker_caching::Slot;
+use esker_layer_kit::slots::LowerSet;
+use esker_layer_kit::{Io, Then};
+
+use crate::counts::add;
+use crate::director::Director;
+use crate::engine::{Aside, BACKGROUND};
+use crate::{FAST, HOME, PAGE};
+
+/// Copies that go home between two looks at what is due.
+const BATCH: usize = 32;
+/// How long home has no client before it counts as idle.
+const IDLE: Nanos = Nanos::millis(10);
+/// How long write-back waits behind a failure.
+const RETRY: Nanos = Nanos::secs(1);
+/// How far it looks for the coldest copies, in batches.
+const LOOK: usize = 16;
+
+impl<D: Director> Aside<D> {
+    /// Writes copies home whenever that is due.
+    pub(crate) async fn clean_on(self: Rc<Self>, handle: &LayerHandle) {
+        let due = || (self.dirty.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
+        let work = async |permit: esker_block::WorkPermit, ()| {
+            if self.until_idle() > Nanos::ZERO {
+                return Then::Again;
+            }
+            let io = Io::new(&self.rt, &self.pool, permit.below().clone());
+            self.clean_batch(&io).await
+        };
+        self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
+    }
+
+    /// Whether there are so many dirty copies that write-back does not wait for an idle home.
+    fn is_pressed(&self) -> bool {
+        let limit = self.config.dirty_max * f64::from(self.units.map.slots());
+        self.drains.get() || self.dirty.get() as f64 > limit
+    }
+
+    /// How long write-back waits for home at least.
+    fn until_idle(&self) -> Nanos {
+        let since = self.rt.now().since(self.home_last.get());
+        if self.is_pressed() { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(since.0)) }
+    }
+
+    async fn clean_batch(&self, io: &Io) -> Then {
+        let begun = self.rt.now();
+        let is_idle = begun.since(self.home_last.get()) >= IDLE;
+        let mut done = 0;
+        for (unit, slot) in self.dirty_units() {
+            match self.clean_one(io, unit, slot).await {
+                Ok(is_clean) => done += u64::from(is_clean),
+                Err(_) => return Then::After(RETRY),
+            }
+            if !self.is_pressed() && self.until_idle() > Nanos::ZERO {
+                break;
+            }
+        }
+        let took = self.rt.now().since(begun);
+        let share = self.config.clean_share.clamp(0.001, 1.0);
+        match (done, is_idle || self.drains.get()) {
+            // All of them are being changed.
+            (0, _) => Then::After(IDLE),
+            (_, true) => Then::Again,
+            (_, false) => Then::After(Nanos((took.0 as f64 * (1.0 - share) / share) as u64)),
+        }
+    }
+
+    /// The coldest dirty units, in the order of home.
+    fn dirty_units(&self) -> Vec<(u64, Slot)> {
+        let mut slots = Vec::new();
+        let most = if self.dirty.get() as usize * LOOK < self.used.get() as usize { usize::MAX } else { BATCH * LOOK };
+        self.director.borrow().coldest(&mut slots, most);
+        let keyed = slots.into_iter().filter(|slot| self.units.is_dirty(*slot));
+        let mut units: Vec<(u64, Slot)> =
+            keyed.filter_map(|slot| Some((self.units.key_of(slot)?, slot))).take(BATCH).collect();
+        if units.is_empty() {
+            let all = (0..self.units.map.slots()).filter(|slot| self.units.is_dirty(*slot));
+            units = all.filter_map(|slot| Some((self.units.key_of(slot)?, slot))).take(BATCH).collect();
+        }
+        units.sort_unstable();
+        units
+    }
+
+    /// Writes all dirty copies home for an operator. Answers how many there were.
+    ///
+    /// # Errors
+    /// The devices'.
+    pub async fn write_back(&self, below: Below) -> Result<u64, BioError> {
+        self.latch.check()?;
+        self.clean_all(&Io::new(&self.rt, &self.pool, below)).await
+    }
+
+    /// Writes all dirty copies home. Answers how many there were.
+    ///
+    /// # Errors
+    /// The devices'.
+    pub(crate) async fn clean_all(&self, io: &Io) -> Result<u64, BioError> {
+        let mut cleaned = 0;
+        self.drains.set(true);
+        let result = async {
+            if self.is_settled.get() {
+                self.unsettle(io).await?;
+            }
+            while self.dirty.get() > 0 {
+                for (unit, slot) in self.dirty_units() {
+                    cleaned += u64::from(self.clean_one(io, unit, slot).await?);
+                }
+            }
+            self.sync(io).await
+        };
+        let result = result.await;
+        self.drains.set(false);
+        result.map(|()| cleaned)
+    }
+
+    /// Writes a copy home. Whether it is clean then.
+    async fn clean_one(&self, io: &Io, unit: u64, slot: Slot) -> Result<bool, BioError> {
+        let range = self.units.range(unit);
+        let watch = self.gate.watch(range, self.units.unit());
+        let home_bound = self.gate.home_bound(range);
+        if self.units.find(unit) != Some(slot) || !self.units.is_dirty(slot) || self.is_settled.get() {
+            return Ok(false);
+        }
+        let mask = self.units.mask(slot);
+        let mut page = 0;
+        while page < self.units.pages_of_unit() {
+            let run = (page..self.units.pages_of_unit()).take_while(|page| mask.has(*page)).count() as u64;
+            if run > 0 {
+                self.write_home(io, slot, range.start() + page * PAGE, run * PAGE).await?;
+            }
+            page += run.max(1);
+        }
+        drop(home_bound);
+        if self.units.map.is_full() {
+            self.commit(io).await?;
+        }
+        let is_same = !watch.is_changed() && self.units.find(unit) == Some(slot);
+        if is_same {
+            // Home must have it before the medium says so.
+            self.mark(slot, false, LowerSet::one(HOME));
+            add(&self.counts.written_back, 1);
+        }
+        Ok(is_same)
+    }
+
+    async fn write_home(&self, io: &Io, slot: Slot, at: u64, len: u64) -> Result<(), BioError> {
+        for piece in self.pieces(span(at, len)) {
+            let buf = self.read_buf(piece.len() as usize);
+            let read = Bio::read(self.units.place(slot, piece.start()), buf).to(io.lower(FAST)).tagged(BACKGROUND);
+            let read = io.send(read).await;
+            read.result.inspect_err(|error| self.failed("a copy that home does not have cannot be read", error))?;
+            let write = Bio::write(piece.start(), read.bio.buf).to(io.lower(HOME)).tagged(BACKGROUND);
+            let written = io.send(write).await;
+            self.wrote(HOME);
+            written.result?;
+        }
+        Ok(())
+    }
+
+    /// A buffer for bytes that go from one device to the other.
+    fn read_buf(&self, len: usize) -> Buf {
+        if self.config.is_described { Buf::described(len, 0) } else { Buf::unique(&self.pool, len) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Free slots: copies are given up ahead, so that fills and writes find slots whose giving up is durable.
+
+use std::rc::Rc;
+
+use esker_base::ByteRange;
+use esker_block::{LayerHandle, WorkPermit};
+use esker_caching::Slot;
+use esker_layer_kit::{Io, Then};
+
+use crate::director::Director;
+use crate::engine::Aside;
+
+/// Share of the slots that are kept free.
+const SHARE: u32 = 256;
+/// Slots that are kept free at least, where there are so many.
+const LEAST: u32 = 64;
+/// Slots of which at most this part is kept free.
+const MOST: u32 = 8;
+/// Slots that are taken from the map at once.
+const TAKEN: usize = 64;
+
+impl<D: Director> Aside<D> {
+    fn reserve(&self) -> usize {
+        let slots = self.units.map.slots();
+        (slots / SHARE).max(LEAST).min(slots / MOST).max(1) as usize
+    }
+
+    /// Slots that are free, or will be.
+    fn is_low(&self) -> bool {
+        let used = self.used.get() as usize;
+        used + self.reserve() > self.units.map.slots() as usize
+    }
+
+    /// Whether so many slots are free now.
+    pub(crate) fn has_free(&self, want: usize) -> bool {
+        let mut free = self.free.borrow_mut();
+        if free.len() < want {
+            let more = self.units.map.free(want.max(TAKEN) - free.len());
+            free.extend(more);
+        }
+        if free.len() < want {
+            self.background.wake();
+        }
+        free.len() >= want
+    }
+
+    /// A free slot.
+    pub(crate) fn take_free(&self) -> Option<Slot> {
+        self.has_free(1).then(|| self.free.borrow_mut().pop()).flatten()
+    }
+
+    /// A slot is free when no request reads it any more.
+    pub(crate) fn drain(self: &Rc<Self>, slot: Slot, range: ByteRange) {
+        let aside = self.clone();
+        let work = async move {
+            aside.gate.drained(range).await;
+            aside.units.map.rested(slot);
+            aside.background.wake();
+        };
+        self.rt.spawn("aside-drain", work).detach();
+    }
+
+    /// Gives copies up whenever few slots are free.
+    pub(crate) async fn keep_reserve(self: Rc<Self>, handle: &LayerHandle) {
+        let due = || (!self.is_settled.get() && self.has_work()).then_some((esker_base::Nanos::ZERO, ()));
+        let work = async |permit: WorkPermit, ()| {
+            let io = Io::new(&self.rt, &self.pool, permit.below().clone());
+            self.evict();
+            let has_given_up = !self.named.borrow().is_empty();
+            match self.commit(&io).await {
+                Ok(()) if has_given_up => Then::Again,
+                // All copies are held, or the layer is latched.
+                Ok(()) | Err(_) => Then::Woken,
+            }
+        };
+        self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
+    }
+
+    /// Whether copies can be given up, or the medium still names some that were.
+    fn has_work(&self) -> bool {
+        (self.is_low() && self.dirty.get() < self.used.get()) || !self.named.borrow().is_empty()
+    }
+
+    fn evict(self: &Rc<Self>) {
+        let batch = self.reserve();
+        for _ in 0..batch {
+            if !self.is_low() || self.units.map.is_full() {
+                return;
+            }
+            let victim = self.director.borrow_mut().victim(&self.units);
+            let Some(slot) = victim else { return };
+            if let Some(unit) = self.units.key_of(slot) {
+                self.let_go(unit, slot);
+            }
+        }
+    }
+
+    /// A slot cannot be read. It is given up and not used again.
+    pub(crate) fn quarantine(&self, unit: u64, slot: Slot) {
+        self.director.borrow_mut().removed(slot);
+        self.forget(unit, slot);
+    }
+}

@@ -1,0 +1,245 @@
+//! What holds for the layer as a whole.
+
+mod power;
+
+use esker_base::Nanos;
+use esker_block::{Bio, Device, Kind};
+use esker_stack::Export;
+use esker_testkit::bench::{self, flush, read, sleep, write};
+use esker_testkit::kept::poke;
+
+static KINDS: &[&Kind] = &[
+    &crate::KIND,
+    &esker_testkit::KEPT,
+    &esker_dev::memory::KIND,
+    &esker_layers::stats::KIND,
+    &esker_layers::error::KIND,
+    &esker_layers::delay::KIND,
+];
+
+const HOME: &str = "h = memory size=1MiB defer=always latency=90us; x = stats on h;";
+const FAST: &str = "f = memory size=512KiB defer=always latency=5us; y = stats on f;";
+const MODES: [&str; 3] = ["write-back", "write-through", "write-around"];
+
+fn with<F: Future<Output = ()> + 'static>(args: &str, body: impl FnOnce(Export) -> F + 'static) {
+    bench::with(KINDS, &format!("{HOME} {FAST} vol = cache {args} on x, y"), body);
+}
+
+fn stat(vol: &Export, name: &str) -> u64 {
+    bench::stat(vol, "vol", name) as u64
+}
+
+fn count(vol: &Export, part: &str, name: &str) -> u64 {
+    bench::count(vol, part, name) as u64
+}
+
+async fn until(vol: &Export, name: &str, value: u64) {
+    bench::until(vol, "vol", name, value as f64).await;
+}
+
+#[test]
+fn a_cache_conforms_in_every_mode() {
+    for mode in MODES {
+        for args in
+            ["line=4KiB", "line=16KiB", "line=64KiB", "line=8KiB fill=before", "line=8KiB strict=true bypass=8KiB"]
+        {
+            bench::check_conforms(KINDS, &format!("{HOME} {FAST} vol = cache mode={mode} {args} on x, y"));
+        }
+    }
+    for policy in esker_caching::NAMED.iter().map(|(name, _)| *name) {
+        let text = format!("{HOME} {FAST} vol = cache line=4KiB dirty=0.1 policy={policy} on x, y");
+        bench::check_conforms(KINDS, &text);
+    }
+}
+
+#[test]
+fn a_second_read_comes_from_the_copy() {
+    with("line=16KiB", async |vol| {
+        assert_eq!(read(&vol, 20 << 10, 4096).await, [0; 4096]);
+        until(&vol, "fills", 1).await;
+        let before = count(&vol, "x", "reads");
+        assert_eq!(read(&vol, 16 << 10, 16 << 10).await, [0; 16 << 10]);
+        assert_eq!(count(&vol, "x", "reads"), before, "home is not asked");
+        assert_eq!((stat(&vol, "read_hits"), stat(&vol, "read_misses"), stat(&vol, "used")), (1, 1, 1));
+    });
+}
+
+#[test]
+fn written_back_bytes_come_home_when_it_is_idle() {
+    with("line=8KiB", async |vol| {
+        for block in 0..16_u64 {
+            write(&vol, block * 8192, &[block as u8 + 1; 4096]).await;
+        }
+        assert_eq!((count(&vol, "x", "writes"), stat(&vol, "dirty")), (0, 16), "all went aside");
+        until(&vol, "dirty", 0).await;
+        let home = vol.stack().device("h").unwrap();
+        for block in 0..16_u64 {
+            assert_eq!(read(&home, block * 8192, 4096).await, [block as u8 + 1; 4096]);
+            assert_eq!(read(&vol, block * 8192, 8192).await[..4096], [block as u8 + 1; 4096]);
+        }
+    });
+}
+
+#[test]
+fn writes_go_where_the_mode_says() {
+    for (mode, at_home, aside) in [("write-back", 0, 1), ("write-through", 1, 1), ("write-around", 1, 0)] {
+        with(&format!("line=4KiB mode={mode} dirty=1"), async move |vol| {
+            read(&vol, 0, 4096).await;
+            until(&vol, "fills", 1).await;
+            let before = count(&vol, "x", "writes");
+            write(&vol, 0, &[7; 4096]).await;
+            let (home, used) = (count(&vol, "x", "writes") - before, stat(&vol, "used"));
+            assert_eq!(read(&vol, 0, 4096).await, [7; 4096], "{mode}");
+            sleep(&vol, Nanos::millis(1)).await;
+            assert_eq!(home, at_home, "{mode}");
+            assert_eq!(read(&vol, 0, 4096).await, [7; 4096], "{mode}");
+            assert_eq!(used, aside, "{mode}");
+        });
+    }
+}
+
+#[test]
+fn a_long_stream_passes_by() {
+    for (bypass, filled) in [("64KiB", false), ("0", true)] {
+        with(&format!("line=4KiB bypass={bypass}"), async move |vol| {
+            for at in (0..512_u64 << 10).step_by(16 << 10) {
+                read(&vol, at, 16 << 10).await;
+            }
+            sleep(&vol, Nanos::millis(5)).await;
+            assert_eq!(stat(&vol, "fills") > 40, filled, "{bypass}: {:?}", stat(&vol, "fills"));
+        });
+    }
+}
+
+#[test]
+fn a_policy_changes_under_load_and_lines_stay() {
+    with("line=4KiB", async |vol| {
+        for block in 0..40_u64 {
+            write(&vol, block * 4096, &[block as u8; 4096]).await;
+        }
+        let told = vol.stack().order("vol", &["policy".to_string(), "arc".to_string()]).await.unwrap();
+        assert_eq!(told, r#"{"lines":40,"policy":"arc"}"#);
+        for block in 0..40_u64 {
+            assert_eq!(read(&vol, block * 4096, 4096).await, [block as u8; 4096]);
+        }
+        assert_eq!(stat(&vol, "read_hits"), 40);
+        let wrong = vol.stack().order("vol", &["policy".to_string(), "lfru".to_string()]).await;
+        assert!(wrong.unwrap_err().to_string().contains("s3-fifo"));
+    });
+}
+
+#[test]
+fn an_operator_has_all_lines_written_home() {
+    with("line=4KiB dirty=1", async |vol| {
+        for block in 0..40_u64 {
+            write(&vol, block * 4096, &[block as u8 + 1; 4096]).await;
+        }
+        assert_eq!(vol.stack().order("vol", &["write-back".to_string()]).await.unwrap(), r#"{"written_back":40}"#);
+        assert_eq!(stat(&vol, "dirty"), 0);
+        let home = vol.stack().device("h").unwrap();
+        for block in 0..40_u64 {
+            assert_eq!(read(&home, block * 4096, 4096).await, [block as u8 + 1; 4096]);
+        }
+    });
+}
+
+#[test]
+fn zeroes_and_discards_of_whole_lines_give_them_up() {
+    with("line=8KiB dirty=1", async |vol| {
+        write(&vol, 0, &[1; 32 << 10]).await;
+        assert_eq!(stat(&vol, "used"), 4);
+        assert_eq!(vol.submit(Bio::zero(4096, 20 << 10)).await.result.err(), None);
+        assert_eq!(stat(&vol, "used"), 2, "the lines that are zeroed in part stay");
+        let mut expected = vec![1; 32 << 10];
+        expected[4096..24 << 10].fill(0);
+        assert_eq!(read(&vol, 0, 32 << 10).await, expected);
+        flush(&vol).await;
+        assert_eq!(read(&vol, 0, 32 << 10).await, expected);
+    });
+}
+
+#[test]
+fn home_answers_what_the_fast_device_fails_to_read() {
+    let text = format!(
+        "{HOME} f = memory size=512KiB; e = error ops=read start=147456 probability=1 on f; vol = cache line=4KiB on x, e"
+    );
+    bench::with(KINDS, &text, async |vol| {
+        let home = vol.stack().device("h").unwrap();
+        write(&home, 8192, &[9; 4096]).await;
+        read(&vol, 8192, 4096).await;
+        until(&vol, "fills", 1).await;
+        assert_eq!(read(&vol, 8192, 4096).await, [9; 4096]);
+        assert_eq!((stat(&vol, "read_again"), stat(&vol, "used")), (1, 0), "the line is given up");
+    });
+}
+
+/// Writes 40 blocks, stops, and starts again.
+async fn fill(vol: &Export) {
+    for block in 0..40_u64 {
+        write(vol, block * 4096, &[block as u8 + 1; 4096]).await;
+    }
+}
+
+async fn assert_filled(vol: &Export) {
+    for block in 0..40_u64 {
+        assert_eq!(read(vol, block * 4096, 4096).await, [block as u8 + 1; 4096], "block {block}");
+    }
+}
+
+fn kept(bed: u64) -> String {
+    format!("h = kept bed={bed} size=1MiB; f = kept bed={bed} size=512KiB; vol = cache line=4KiB dirty=1 on h, f")
+}
+
+#[test]
+fn a_cache_is_warm_behind_a_stop_and_behind_a_kill() {
+    for (bed, is_clean) in [(1, true), (2, false)] {
+        bench::with(KINDS, &kept(bed), async move |vol| {
+            fill(&vol).await;
+            flush(&vol).await;
+            match is_clean {
+                true => vol.stack().close().await,
+                false => std::mem::forget(vol),
+            }
+        });
+        bench::with(KINDS, &kept(bed), async move |vol| {
+            assert_filled(&vol).await;
+            assert_eq!((stat(&vol, "read_hits"), stat(&vol, "dirty")), (40, 40));
+            assert!(!is_clean || stat(&vol, "suspects") == 0);
+        });
+    }
+}
+
+#[test]
+fn a_home_that_was_changed_without_the_cache_is_refused_or_adopted() {
+    bench::with(KINDS, &kept(3), async |vol| {
+        fill(&vol).await;
+        vol.stack().order("vol", &["write-back".to_string()]).await.unwrap();
+        vol.stack().close().await;
+    });
+    poke(3, "h", 0, &[99; 4096]);
+    let refusal = bench::refusal(KINDS, &kept(3));
+    assert!(refusal.contains("home was changed without this layer"), "{refusal}");
+    bench::with(KINDS, &kept(3).replace("dirty=1", "dirty=1 adopt=home"), async |vol| {
+        assert_eq!(read(&vol, 0, 4096).await, [99; 4096]);
+        assert_eq!(stat(&vol, "used"), 0);
+    });
+}
+
+#[test]
+fn another_mode_brings_home_what_write_back_left() {
+    bench::with(KINDS, &kept(4), async |vol| {
+        fill(&vol).await;
+        vol.stack().close().await;
+    });
+    for mode in ["write-through", "write-around"] {
+        bench::with(KINDS, &kept(4).replace("dirty=1", &format!("mode={mode}")), async |vol| {
+            assert_filled(&vol).await;
+            assert_eq!(stat(&vol, "dirty"), 0);
+            let home = vol.stack().device("h").unwrap();
+            for block in 0..40_u64 {
+                assert_eq!(read(&home, block * 4096, 4096).await, [block as u8 + 1; 4096]);
+            }
+            vol.stack().close().await;
+        });
+    }
+}
