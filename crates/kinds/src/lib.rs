@@ -35,6 +35,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layer_logvol::KIND,
     &esker_layer_logvol::thin::KIND,
     &esker_layer_dedup::KIND,
+    &esker_layer_cache::KIND,
     &esker_layer_offload::KIND,
     &esker_layer_shepherd::KIND,
 ];
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn each_format_of_media_has_one_checker() {
         let holds: Vec<&str> = ALL.iter().filter_map(|kind| kind.check).map(|check| check.holds).collect();
-        assert_eq!(holds, ["mirror", "volume", "dedup", "offload"]);
+        assert_eq!(holds, ["mirror", "volume", "dedup", "cache", "offload"]);
     }
 
     #[test]

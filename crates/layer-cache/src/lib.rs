@@ -18,11 +18,11 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
-    Mark, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
+    Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_caching::by_name;
 use esker_layer_aside::{Aside, AsideConfig, FAST, Fill, PAGE, STATS, WriteMode};
-use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES};
+use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
 use crate::director::PolicyDirector;
@@ -89,10 +89,20 @@ pub static KIND: Kind = Kind {
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
     needs_bytes: false,
     cost: Nanos(150),
+    check: Some(MEDIA),
     stats: STATS,
     orders: ORDERS,
     follows: Follows::None,
     ..Kind::stateful("cache", "Keeps copies of a slow device's blocks on a fast one.", PARAMS, build)
+};
+
+/// How the map of a cache is checked.
+const MEDIA: MediaCheck = MediaCheck {
+    holds: "cache",
+    media: "maps of caches",
+    is_set: false,
+    is_marked: |medium| check::is_marked(medium, SlotKind::Cache),
+    check: check::media_verdict,
 };
 
 /// The smallest and largest line.
