@@ -1,6 +1,7 @@
 //! What holds for the map as a whole, over media that outlive it.
 
 mod history;
+mod power;
 mod use_of;
 
 use std::rc::Rc;
