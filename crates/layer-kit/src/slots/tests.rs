@@ -1,5 +1,6 @@
 //! What holds for the map as a whole, over media that outlive it.
 
+mod damage;
 mod history;
 mod power;
 mod use_of;

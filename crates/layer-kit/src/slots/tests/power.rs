@@ -15,8 +15,8 @@ use super::*;
 const VERSION: u64 = 4096;
 
 #[derive(Clone, Debug)]
-struct Case {
-    shape: SlotShape,
+pub(super) struct Case {
+    pub(super) shape: SlotShape,
     block: u32,
     seed: u64,
     batches: u64,
@@ -24,11 +24,11 @@ struct Case {
 
 impl Case {
     /// Four slots in two zones, and a journal of eight sectors.
-    fn tiny(seed: u64) -> Case {
+    pub(super) fn tiny(seed: u64) -> Case {
         Case { shape: shape(4, 2), block: BLOCK, seed, batches: 40 }
     }
 
-    fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         SlotMap::plan(&self.shape, &Limits::plain(1 << 40, self.block)).unwrap().end()
     }
 
@@ -68,7 +68,7 @@ struct Change {
 
 /// What was asked of a map, and when.
 #[derive(Default)]
-struct Story {
+pub(super) struct Story {
     changes: Vec<Change>,
     /// From this event on, so many changes are there for good.
     promised: Vec<(u64, usize)>,
@@ -236,7 +236,7 @@ fn held_by(map: &SlotMap, slot: u32) -> Held {
 }
 
 /// Lives through a story, and gives it with what the devices were asked.
-fn lived(case: &Case) -> (Journal, Story) {
+pub(super) fn lived(case: &Case) -> (Journal, Story) {
     let (journal, sim) = (Journal::default(), Sim::new(SimConfig::seeded(case.seed)));
     let (rt, defer) = (sim.rt(), Defer::Always(Nanos::micros(3)));
     let home = Recorder::leaf(&journal, &rt, &Media::new(HOME_SIZE), case.block, defer);
@@ -267,8 +267,18 @@ fn lived(case: &Case) -> (Journal, Story) {
     (journal, story)
 }
 
+/// What is damaged beside the crash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Damage {
+    None,
+    /// An older head or image may serve, which knows of more touched zones.
+    Tables,
+    /// The last commit may look as if it had been cut short.
+    Journal,
+}
+
 /// What holds of a story at one crash point.
-struct Judge<'a> {
+pub(super) struct Judge<'a> {
     story: &'a Story,
     /// What the slots hold after each number of changes.
     states: Vec<Vec<Held>>,
@@ -276,7 +286,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn new<'a>(story: &'a Story, slots: u32) -> Judge<'a> {
+    pub(super) fn new<'a>(story: &'a Story, slots: u32) -> Judge<'a> {
         let mut states = vec![vec![None; slots as usize]];
         for change in &story.changes {
             let mut state = states.last().unwrap().clone();
@@ -293,17 +303,25 @@ impl Judge<'_> {
     }
 
     /// Compares what is found with what may be.
-    fn judge(&self, point: u64, rig: &Rig, home: &SparseStore, suspects: u64) -> Result<(), String> {
+    pub(super) fn judge(
+        &self,
+        point: u64,
+        rig: &Rig,
+        home: &SparseStore,
+        suspects: u64,
+        damage: Damage,
+    ) -> Result<(), String> {
         let touched: Vec<bool> =
             (0..self.slots).map(|slot| rig.map.zones.borrow().is_touched(rig.map.layout().zone_of(slot))).collect();
         for slot in 0..self.slots {
             let (may, is) = (self.zone(point, rig.map.layout().zone_of(slot)), touched[slot as usize]);
-            if may == Touch::Must && !is || may == Touch::Not && is {
+            let is_lost = may == Touch::Must && !is && damage != Damage::Journal;
+            if is_lost || may == Touch::Not && is && damage == Damage::None {
                 return Err(format!("the zone of slot {slot} is touched: {is}, and {may:?} be so"));
             }
         }
-        let least =
-            self.story.promised.iter().filter(|(stamp, _)| *stamp <= point).map(|(_, count)| *count).max().unwrap_or(0);
+        let promised = self.story.promised.iter().filter(|(stamp, _)| *stamp <= point).map(|(_, count)| *count).max();
+        let least = if damage == Damage::Journal { 0 } else { promised.unwrap_or(0) };
         let most = self.story.changes.iter().filter(|change| change.stamp < point).count();
         let found: Vec<Held> = (0..self.slots).map(|slot| held_by(&rig.map, slot)).collect();
         // A change that changes nothing needs no event.
@@ -353,7 +371,7 @@ fn check_all(case: &Case) -> Count {
         let media = Media::of(case.size(), fast.clone());
         let judged = case.opened(&fast, async move |rig, found| {
             let suspects = if let Found::Unclean { suspects, .. } = found { suspects } else { 0 };
-            Judge::new(&judge.0, judge.1).judge(point, &rig, &home, suspects)?;
+            Judge::new(&judge.0, judge.1).judge(point, &rig, &home, suspects, Damage::None)?;
             used_again(&rig).await
         });
         let verdict = match checked(&media) {
