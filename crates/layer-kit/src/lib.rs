@@ -6,25 +6,28 @@
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
 //! share a commit), [`turn`]; then [`io`] (the I/O library), [`gate`] (which requests are under way on which bytes),
-//! [`mover`] (copy, gather, scatter), [`region`] (the resource manager), [`slots`] (the durable map of what lies in
-//! which slot), [`media`] (what a device holds). Theory and names: "Improving Storage with Stackable Extensions",
-//! chapter 5.
+//! [`awake`] and [`pace`] (when a device rests, how fast a layer works by itself), [`mover`] (copy, gather, scatter),
+//! [`region`] (the resource manager), [`slots`] (the durable map of what lies in which slot), [`media`] (what a device
+//! holds). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
+pub mod awake;
 pub mod background;
 pub mod commit;
 pub mod gate;
 pub mod io;
 pub mod media;
 pub mod mover;
+pub mod pace;
 pub mod region;
 pub mod slots;
 pub mod stateful;
 pub mod turn;
 
+pub use awake::Awake;
 pub use background::{Background, Then};
 pub use commit::GroupCommit;
 pub use gate::Gate;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, KindError, Latch};
 use esker_framing::SuperblockError;
-use esker_layer_kit::{Background, GroupCommit, Io, Turn, media};
+use esker_layer_kit::{Awake, Background, GroupCommit, Io, Turn, media};
 use esker_rt::sync::Notify;
 
 use crate::format::{AREA_START, Record};
@@ -55,7 +55,7 @@ impl Offload {
         let mut map = Map::default();
         records.iter().for_each(|record| enter(record, &superblock, &mut map));
         Offload {
-            read_last: Cell::new(rt.now()),
+            home_awake: Awake::new(config.rest, rt.now()),
             log: RefCell::new(Log::new(&superblock, records)),
             map: RefCell::new(map),
             locks: RangeLocks::default().into(),

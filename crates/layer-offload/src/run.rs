@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use esker_base::{ByteRange, Time, span};
+use esker_base::{ByteRange, span};
 use esker_block::flight::WIDTH;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{
     Bio, BioError, Buf, Class, Ctx, Done, Extent, ExtentState, Flow, Latch, Op, Reply, Stat, Step, Tag, Trouble,
 };
 use esker_layer_kit::mover::{Mover, Settings};
-use esker_layer_kit::{Background, GroupCommit, Io, Turn};
+use esker_layer_kit::{Awake, Background, GroupCommit, Io, Turn};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
@@ -44,7 +44,7 @@ pub struct Offload {
     /// Counts changes at home that have been answered.
     pub(crate) home: GroupCommit,
     /// When a client last read from home, or home was woken.
-    pub(crate) read_last: Cell<Time>,
+    pub(crate) home_awake: Awake,
     /// A record has come to its end.
     pub(crate) ended: Notify,
     /// The log is so full that home takes it in although it should rest.
@@ -81,15 +81,14 @@ pub(crate) fn mover(config: &Config) -> Mover {
 impl Offload {
     /// Whether home should be left alone.
     pub fn is_resting(&self) -> bool {
-        self.rt.now().since(self.read_last.get()) >= self.config.rest
+        self.home_awake.is_resting(self.rt.now())
     }
 
     /// A client needs home.
     fn wake_home(&self) {
-        if self.is_resting() {
+        if self.home_awake.work(self.rt.now()) {
             add(&self.counts.wakes, 1);
         }
-        self.read_last.set(self.rt.now());
         if !self.log.borrow().is_empty() {
             self.background.wake();
         }

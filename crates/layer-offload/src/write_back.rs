@@ -59,10 +59,10 @@ impl Offload {
             self.note_emptied(self.config.full);
             return Ok(true);
         }
-        if is_urged && self.config.rest > Nanos::ZERO {
+        if is_urged && self.home_awake.can_wake() {
             // Once it is awake, it takes in everything.
             add(&self.counts.wakes, 1);
-            self.read_last.set(self.rt.now());
+            self.home_awake.work(self.rt.now());
         }
         let is_done = self.reclaim(io, true).await?;
         self.note_emptied(self.config.full / 2.0);

@@ -1,9 +1,8 @@
 //! `rate`: a bound on requests and bytes per second, first come, first served.
 
-use std::cell::Cell;
-
-use esker_base::{Nanos, Time};
+use esker_base::Nanos;
 use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Param, ParamType, Step};
+use esker_layer_kit::pace::Bucket;
 
 const PARAMS: &[Param] = &[
     Param::optional("iops", ParamType::Count, "Requests per second; by default unlimited."),
@@ -23,29 +22,12 @@ struct Rate {
     payload: Bucket,
 }
 
-/// A token bucket as a schedule (the generic cell rate algorithm, ITU-T I.371 annex A): tokens are time, and a request
-/// may overdraw the bucket, so that one larger than the burst still goes.
-struct Bucket {
-    burst: Nanos,
-    /// When all that was let through so far will have been paid for.
-    paid: Cell<Time>,
-}
-
-impl Bucket {
-    /// Takes `cost` and tells when the request may go. Never earlier than for the request before.
-    fn take(&self, now: Time, cost: Nanos) -> Time {
-        let go = self.paid.get().max(Time(now.0.saturating_sub(self.burst.0)));
-        self.paid.set(go + cost);
-        go
-    }
-}
-
 fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     let [iops, bytes] = ["iops", "bytes"].map(|name| make.args.int_opt(name));
     if [iops, bytes].contains(&Some(0)) || (iops, bytes) == (None, None) {
         return Err(KindError::Unfit(format!("{}: give iops, bytes or both, each above 0", make.name)));
     }
-    let bucket = || Bucket { burst: make.args.span("burst"), paid: Cell::new(make.rt.now()) };
+    let bucket = || Bucket::new(make.args.span("burst"), make.rt.now());
     let rate = Rate { iops: iops.unwrap_or(0), bytes: bytes.unwrap_or(0), requests: bucket(), payload: bucket() };
     crate::transparent(make, rate)
 }

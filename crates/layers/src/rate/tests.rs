@@ -1,9 +1,7 @@
-use esker_base::{Nanos, Time};
 use esker_block::{Bio, Buf, Device};
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::sync::join_all;
 
-use super::Bucket;
 use crate::testing::{check_conforms, check_refused, open};
 
 /// When each of `count` requests made at once is answered, in microseconds.
@@ -44,14 +42,6 @@ fn bytes_are_bounded_and_the_stricter_bound_holds() {
     check_about(answers("vol = memory size=1MiB | rate bytes=4MB burst=0", 11, 4096)[10], 10_240);
     check_about(answers("vol = memory size=1MiB | rate bytes=4MB iops=500 burst=0", 11, 4096)[10], 20_000);
     check_about(answers("vol = memory size=1MiB | rate bytes=4MB burst=0", 20, 0)[19], 0);
-}
-
-#[test]
-fn a_burst_uses_idle_time_once() {
-    let bucket = Bucket { burst: Nanos(30), paid: Default::default() };
-    let goes = |now: u64| bucket.take(Time(now), Nanos(10)) <= Time(now);
-    assert_eq!([1000; 6].map(goes), [true, true, true, true, false, false], "three saved and one due");
-    assert_eq!(bucket.take(Time(1000), Nanos(10)), Time(1030), "it waits behind the two before it");
 }
 
 #[test]
