@@ -10,22 +10,31 @@
 //! Lock order: a batch enters the stack first and claims then. A request that waits for a claim therefore never waits
 //! for a batch that is held at the door while the stack is changed.
 //!
-//! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch).
+//! A mover may also *migrate* one long range: copy it beside its clients, who go on at the source, copy again what they
+//! changed, and hold changes back only for the switch. Then the claims are not used: clients go through a
+//! [`Gate`](crate::gate::Gate), and their extension routes them.
+//!
+//! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch), `migrate`.
 
+mod migrate;
 mod order;
 mod transfer;
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, span};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::split::{LowerAddress, LowerExtent, pieces};
-use esker_block::{Bio, BioError, Class, Ctx, Flow, LayerHandle, Op, Step, Tag, WorkPermit};
+use esker_block::{Bio, BioError, Class, Ctx, Done, Flow, LayerHandle, Op, Step, Tag, WorkPermit};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
+use crate::gate::Gate;
 use crate::io::Io;
 
+pub use crate::pace::{Go, Pace};
+pub use migrate::{Cause, Grain, Outcome, Rules, Switched};
 pub use order::BadMoves;
 
 /// How a mover works.
@@ -142,6 +151,10 @@ enum Shape {
 pub struct Mover {
     settings: Settings,
     locks: Rc<RangeLocks>,
+    rules: Rules,
+    gate: Gate,
+    /// Where migrations are under way.
+    transits: RefCell<Vec<ByteRange>>,
 }
 
 impl Mover {
@@ -150,8 +163,20 @@ impl Mover {
     /// # Panics
     /// If a batch holds no byte or nothing may be under way.
     pub fn new(settings: Settings) -> Mover {
+        Mover::of(settings.clone(), Rules::of(&settings), Gate::default())
+    }
+
+    /// A mover that migrates beside the clients of a gate.
+    ///
+    /// # Panics
+    /// If a unit holds no byte or nothing may be under way.
+    pub fn migrating(gate: Gate, rules: Rules) -> Mover {
+        Mover::of(rules.settings(), rules, gate)
+    }
+
+    fn of(settings: Settings, rules: Rules, gate: Gate) -> Mover {
         assert!(settings.batch > 0 && settings.width > 0, "a mover that may move nothing: {settings:?}");
-        Mover { settings, locks: Rc::default() }
+        Mover { settings, locks: Rc::default(), rules, gate, transits: RefCell::default() }
     }
 
     /// Passes a client's request, waiting while its bytes are being moved: to where `map` says that they lie then, in
@@ -176,17 +201,12 @@ impl Mover {
                 }
             };
         }
-        let mut bio = bio.take();
+        let bio = bio.take();
         // The request may be answered in parts or go down; either way this claim must end when it does. It is known
         // only later which, so a request that waited always goes down by itself.
         Step::later(async move {
             locks.granted(ticket).await;
-            let pieces = pieces(bio.range, map);
-            let done = match io.splitter().redirect(&mut bio, &pieces).await {
-                Flow::Done(done) => done,
-                Flow::Down => io.submit(bio).await,
-                Flow::Resume(other) => io.submit(other).await,
-            };
+            let done = send(&io, bio, map).await;
             locks.leave(ticket);
             Flow::Done(done)
         })
@@ -261,6 +281,16 @@ impl Mover {
         transfer::batch(&io, &self.settings, batch, moved, report).await;
         self.locks.leave(ticket);
         drop(job);
+    }
+}
+
+/// Sends a client's request to where `map` says that its bytes lie, in parts if they lie apart.
+pub async fn send(io: &Io, mut bio: Bio, map: impl Fn(u64) -> LowerExtent) -> Done {
+    let pieces = pieces(bio.range, map);
+    match io.splitter().redirect(&mut bio, &pieces).await {
+        Flow::Done(done) => done,
+        Flow::Down => io.submit(bio).await,
+        Flow::Resume(other) => io.submit(other).await,
     }
 }
 
