@@ -293,3 +293,6 @@ impl Course<'_> {
         Move { upper: upper + at, from: from.plus(at), to: to.plus(at), len: end - at }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,7 +137,7 @@ impl Valve {
                     *nth = nth.saturating_sub(1);
                     fails |= *nth == 0;
                 }
-                What::Slow(span) => slow = slow + *span,
+                What::Slow(span) => slow += *span,
             }
         }
         // A fault strikes once.
