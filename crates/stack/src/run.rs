@@ -391,27 +391,20 @@ impl InFlightRequest {
     /// Pops the frames, last first. Whether the request is answered; else a slot has sent it again.
     #[inline]
     fn up(&mut self) -> bool {
-        while let Some(frame) = self.frames.pop() {
-            let slot = &self.snapshot.slots[frame.slot as usize];
-            if slot.retries && self.is_failed() {
+        while let Some(mut frame) = self.frames.pop() {
+            if self.snapshot.slots[frame.slot as usize].retries && self.is_failed() {
                 match self.again(frame) {
                     Ok(bio) => return self.follow(Flow::Resume(bio)),
-                    Err(frame) => self.complete(frame),
+                    Err(same) => frame = same,
                 }
-                continue;
             }
-            self.complete(frame);
+            let slot = &self.snapshot.slots[frame.slot as usize];
+            let mut ctx = self.snapshot.ctx();
+            ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
+            slot.ext.complete(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
+            self.check_buffer(frame.slot, frame.buf_len);
         }
         true
-    }
-
-    #[inline(always)]
-    fn complete(&mut self, frame: Frame) {
-        let slot = &self.snapshot.slots[frame.slot as usize];
-        let mut ctx = self.snapshot.ctx();
-        ctx.enter(frame.slot, frame.port, &slot.lowers, frame.scratch);
-        slot.ext.complete(&mut ctx, self.answer.as_mut().expect(ON_ITS_WAY_UP));
-        self.check_buffer(frame.slot, frame.buf_len);
     }
 
     #[inline]
