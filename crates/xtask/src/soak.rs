@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 11] = [
+static SOAKS: [Soak; 12] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -56,6 +56,7 @@ static SOAKS: [Soak; 11] = [
         ],
         ..KILLS
     },
+    Soak { word: "cached", settings: &[("ESKER_KILL_STACK", "crates/it/soak/cached.stack")], ..KILLS },
     Soak {
         word: "layers",
         place: &["-p", "esker-it", "--test", "it"],
@@ -110,6 +111,8 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak mirrored [--times N]`: the same over mirror, verify and crypt on two files, one of which is pulled
 /// and comes back. `cargo xtask soak layers [--times N]`: the like in one process less, with more pulls and the halves
 /// compared. `cargo xtask soak named [--times N]`: a named volume, of which snapshots are made meanwhile.
+///
+/// `cargo xtask soak cached [--times N]`: a cache that fills, gives up and writes home under the load.
 ///
 /// `cargo xtask soak mount [--times N] [--seed N]`: the server of a mounted `lfs`, in all cache modes, with its cleaner
 /// at work and snapshots made meanwhile. Each kill is followed by a check of the medium and of each snapshot.
