@@ -9,7 +9,7 @@
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
-//! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`control`], [`http`],
+//! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`control`], [`http`],
 //! [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
 //! [`lfs`], [`lfs_control`], [`nfs`].
 
@@ -39,6 +39,7 @@ mod regions;
 mod replay;
 pub mod run;
 mod shepherd;
+mod slots;
 mod stack;
 pub mod target;
 mod trace;

@@ -4,7 +4,7 @@ use esker_trace_block::Format;
 
 use crate::{
     blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, lfs_control, mirror, nbd,
-    nfs, offload, regions, replay, shepherd, stack, trace, vhost, volume, whole,
+    nfs, offload, regions, replay, shepherd, slots, stack, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -40,6 +40,8 @@ pub enum Target {
     Offload,
     /// Tables of moved blocks.
     Shepherd,
+    /// Maps of slots.
+    Slots,
     /// Lines of the control socket.
     Control,
     /// Requests for metrics.
@@ -82,7 +84,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 55] = [
+    pub const ALL: [Target; 56] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -119,6 +121,7 @@ impl Target {
         Target::Dedup,
         Target::Offload,
         Target::Shepherd,
+        Target::Slots,
         Target::Control,
         Target::Metrics,
         Target::HugepageConfig,
@@ -158,6 +161,7 @@ impl Target {
             Target::Dedup => "dedup".to_string(),
             Target::Offload => "offload".to_string(),
             Target::Shepherd => "shepherd".to_string(),
+            Target::Slots => "slots".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
             Target::HugepageConfig => "hugepage-config".to_string(),
@@ -198,6 +202,7 @@ impl Target {
             Target::Dedup => dedup::corpus(),
             Target::Offload => offload::corpus(),
             Target::Shepherd => shepherd::corpus(),
+            Target::Slots => slots::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
             Target::HugepageConfig => hugepage::config_corpus(),
@@ -241,6 +246,7 @@ impl Target {
             Target::Dedup => dedup::try_input(input),
             Target::Offload => offload::try_input(input),
             Target::Shepherd => shepherd::try_input(input),
+            Target::Slots => slots::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
             Target::HugepageConfig => hugepage::try_config(input),

@@ -92,7 +92,7 @@ impl SlotEntry {
     pub(super) fn encode(entry: Option<SlotEntry>) -> u64 {
         let Some(SlotEntry { key, cursor, marks }) = entry else { return 0 };
         assert!(key + 1 < 1 << KEY_BITS, "keys have {KEY_BITS} bits: {key}");
-        key + 1 | u64::from(cursor) << KEY_BITS | u64::from(marks.bits()) << (KEY_BITS + CURSOR_BITS)
+        (key + 1) | (u64::from(cursor) << KEY_BITS) | (u64::from(marks.bits()) << (KEY_BITS + CURSOR_BITS))
     }
 
     /// None inside if the slot is empty; none outside if no esker writes such a number for `keys` units.

@@ -1,8 +1,8 @@
 //! Which empty slots may be taken.
 //!
 //! Invariant: a slot that something durable may still name is never given out, nor one from which a request may still
-//! read. A slot whose entry went is *given up* until the record that says so is durable; it *rests* as long as its owner
-//! says. A slot that was given out is *held* until it has an entry or is given back.
+//! read. A slot whose entry went is *given up* until the record that says so is durable. It *rests* as long as its
+//! owner says. A slot that was given out is *held* until it has an entry or is given back.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

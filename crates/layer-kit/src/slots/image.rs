@@ -144,7 +144,7 @@ impl Table {
 
     /// Both images lack what the cell of a slot holds from now on.
     pub(super) fn change(&mut self, slot: u32) {
-        let cell = slot / PER_CELL as u32;
+        let cell = slot / PER_CELL;
         let payload = self.payload(cell);
         if let Some(checkpoint) = self.checkpoint.as_mut().filter(|checkpoint| checkpoint.cells.has(cell as usize)) {
             checkpoint.saved.entry(cell).or_insert(payload);
@@ -208,8 +208,8 @@ impl Table {
     }
 
     fn slots_of(&self, cell: u32) -> std::ops::Range<u32> {
-        let first = cell * PER_CELL as u32;
-        first..first.saturating_add(PER_CELL as u32).min(self.layout.slots)
+        let first = cell * PER_CELL;
+        first..first.saturating_add(PER_CELL).min(self.layout.slots)
     }
 
     fn payload(&self, cell: u32) -> Payload {

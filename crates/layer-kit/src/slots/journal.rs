@@ -248,7 +248,7 @@ mod tests {
 
     fn groups(range: std::ops::Range<u32>) -> Vec<Vec<Record>> {
         let group = |slot: u32| {
-            let entry = (slot % 3 != 0).then_some(SlotEntry::of(u64::from(slot) / 2));
+            let entry = (!slot.is_multiple_of(3)).then_some(SlotEntry::of(u64::from(slot) / 2));
             let set = Record::Set { slot, entry };
             match slot % 4 {
                 0 => vec![set, Record::Mask { slot, quarter: 3, pages: u64::MAX }],

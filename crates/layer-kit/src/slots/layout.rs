@@ -17,7 +17,7 @@ pub(super) const HEADS: u64 = 2 * HEAD as u64;
 /// Bytes of an entry.
 pub(super) const ENTRY: usize = 8;
 /// Entries of a cell.
-pub(super) const PER_CELL: usize = PAYLOAD / ENTRY;
+pub(super) const PER_CELL: u32 = (PAYLOAD / ENTRY) as u32;
 /// Smallest and largest unit in bytes.
 const UNIT: (u64, u64) = (512, 1 << 30);
 /// Smallest and largest half of the journal in bytes.
@@ -185,7 +185,7 @@ impl SlotLayout {
 
     /// Cells of an image.
     pub fn cells(&self) -> u32 {
-        self.slots.div_ceil(PER_CELL as u32)
+        self.slots.div_ceil(PER_CELL)
     }
 
     /// Bytes of an image: whole pages of eight cells.
@@ -297,4 +297,25 @@ impl SlotLayout {
 pub(super) fn check_lower(lower: &Limits) -> Result<(), MapError> {
     let fits = lower.block as usize <= PAGE && lower.atomic as usize >= SECTOR && lower.transfer_max as usize >= PAGE;
     if fits { Ok(()) } else { Err(MapError::Lower { block: lower.block, atomic: lower.atomic }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_that_of_the_page() {
+        let layout = SlotLayout { unit: 65_536, keys: 900, slots: 600, here: 500, journal: 8192, zones: 7 };
+        assert_eq!((layout.half_at(4), layout.half_at(5)), (8192, 16_384));
+        assert_eq!((layout.cells(), layout.image_len()), (10, 8192));
+        assert_eq!((layout.image_at(0), layout.cell_at(3, 2)), (24_576, 32_768 + 1024));
+        assert_eq!((layout.data(), layout.data_at(3), layout.end()), (65_536, 4 * 65_536, 501 * 65_536));
+        assert_eq!(
+            (layout.map().end(), layout.zone_of(85), layout.zone_of(86), layout.zone_of(599)),
+            (65_536, 0, 1, 6)
+        );
+        assert_eq!((layout.pages(), layout.quarters(), layout.parts_max()), (Some(16), 1, 4 * 28));
+        let wide = SlotLayout { unit: 1 << 30, ..layout };
+        assert_eq!((wide.pages(), wide.parts_max(), wide.check()), (None, 0, Ok(())));
+    }
 }

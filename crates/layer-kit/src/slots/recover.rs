@@ -122,7 +122,7 @@ fn mark_changed(table: &mut Table, head: &SlotHead, log: &Log<'_>, trusts_journa
     };
     for record in &before.records {
         if let Record::Set { slot, .. } = record {
-            table.change_cell(head.epoch + 1, slot / PER_CELL as u32);
+            table.change_cell(head.epoch + 1, slot / PER_CELL);
         }
     }
 }

@@ -298,8 +298,8 @@ impl Judge<'_> {
 
     /// How a zone may be found.
     fn zone(&self, point: u64, zone: u32) -> Touch {
-        let said = self.story.zones.iter().filter(|(stamp, of, _)| *of == zone && *stamp <= point);
-        said.last().map_or(Touch::Not, |(_, _, touch)| *touch)
+        let mut said = self.story.zones.iter().filter(|(stamp, of, _)| *of == zone && *stamp <= point);
+        said.next_back().map_or(Touch::Not, |(_, _, touch)| *touch)
     }
 
     /// Compares what is found with what may be.
