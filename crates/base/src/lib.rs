@@ -1,14 +1,15 @@
-//! Words that every other crate uses: units, ranges, a bitmap, an interval map, a codec, seeded random streams, the
-//! event digest and error numbers.
+//! Words that every other crate uses: units, ranges, a bitmap, an interval map, a token bucket, a codec, seeded random
+//! streams, the event digest and error numbers.
 //!
 //! Invariant: no I/O, no clock, no global state. Every function is a pure function of its arguments.
 //!
-//! Reading order: [`units`] (sizes, times), [`range`], [`bits`], [`spans`], [`codec`] (bytes on media and on the wire),
-//! [`rng`] (named streams), [`digest`] (fingerprint of a run), [`errno`].
+//! Reading order: [`units`] (sizes, times), [`range`], [`bits`], [`spans`], [`bucket`], [`codec`] (bytes on media and
+//! on the wire), [`rng`] (named streams), [`digest`] (fingerprint of a run), [`errno`].
 
 #![forbid(unsafe_code)]
 
 pub mod bits;
+pub mod bucket;
 pub mod codec;
 pub mod digest;
 pub mod errno;
@@ -19,6 +20,7 @@ pub mod spans;
 pub mod units;
 
 pub use bits::Bits;
+pub use bucket::Bucket;
 pub use digest::Digest;
 pub use errno::Errno;
 pub use range::{ByteRange, span};

@@ -1,12 +1,12 @@
 //! The gate: which requests are under way on which bytes of an upper port.
 //!
 //! Clients enter before they are routed and leave when they are answered. They are never compared with each other.
-//! Movers, which are few, look at clients: they watch which units change, hold changes back for a moment, and wait
-//! until the requests that are under way have ended. Where no mover looks, a client pays for one branch.
+//! Movers are few, and look at clients: they watch which units change, hold changes back for a moment, and wait for
+//! the end of requests that are under way. Where no mover looks, a client pays for one branch.
 //!
-//! A request *goes* (it may be anywhere below), or it *waits* (it is nowhere below, and will ask the map of its layer
-//! when it goes). Only a request that goes is marked, waited for or counted as under way. It begins to go when it
-//! enters, or when the last wish that stops it ends; from then on no new hold stops it.
+//! A request that *goes* may be anywhere below. One that *waits* is nowhere below: it asks the map of its layer when it
+//! goes. Only requests that go are marked, waited for and counted as under way. A request begins to go when it enters,
+//! or when the last wish that stops it ends. From then on no new hold stops it.
 //!
 //! Reading order: this file, `flights` (the requests), `wishes` (what movers want to know).
 
@@ -104,7 +104,7 @@ impl Gate {
     }
 
     /// Whether a change that the map sends home may go there now. False while a write-back of its bytes is under way,
-    /// which could land over it: the layer then waits with [`Gate::admitted_home`] and asks its map again.
+    /// which could land over it. The layer then waits with [`Gate::admitted_home`], and asks its map again.
     #[inline]
     pub fn may_go_home(&self, ticket: Ticket) -> bool {
         let table = self.0.table.borrow();
@@ -124,7 +124,7 @@ impl Gate {
         self.admitted(ticket).await;
     }
 
-    /// Notes from now on which units of `range` change: when a change begins to go, and again when it ends, because
+    /// Notes from now on which units of `range` change. A change is noted when it begins to go and again when it ends:
     /// it may take effect at any time between. Changes that are under way now count.
     ///
     /// # Panics
@@ -149,8 +149,8 @@ impl Gate {
         hold
     }
 
-    /// Waits until all requests that are under way on `range` now have ended: after a switch, the old place of these
-    /// bytes may be used anew.
+    /// Waits until all requests that are under way on `range` now have ended. After a switch, the old place of these
+    /// bytes may then be used anew.
     pub async fn drained(&self, range: ByteRange) {
         let drain = self.awaiting(range, true, What::Drain);
         self.0.ended.wait_until(|| drain.is_over()).await;

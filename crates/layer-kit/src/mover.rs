@@ -10,8 +10,8 @@
 //! Lock order: a batch enters the stack first and claims then. A request that waits for a claim therefore never waits
 //! for a batch that is held at the door while the stack is changed.
 //!
-//! A mover may also *migrate* one long range: copy it beside its clients, who go on at the source, copy again what they
-//! changed, and hold changes back only for the switch. Then the claims are not used: clients go through a
+//! A mover may also *migrate* one long range. It copies beside clients, which go on at the source, and copies again
+//! what they change. Changes wait only for the switch. There are no claims then: clients go through a
 //! [`Gate`](crate::gate::Gate), and their extension routes them.
 //!
 //! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch), `migrate`.

@@ -1,6 +1,4 @@
-//! How fast a layer works in the background: a token bucket, and what a mover asks before each piece of its work.
-//!
-//! Reading order: [`Bucket`], [`Pace`], [`Shares`].
+//! How fast a layer works in the background: what a mover asks before each piece of its work.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,33 +10,7 @@ use esker_rt::sync::{Notify, race};
 
 use crate::awake::Awake;
 
-/// A token bucket as a schedule (the generic cell rate algorithm, ITU-T I.371 annex A): tokens are time, and a request
-/// may overdraw the bucket, so that one larger than the burst still goes.
-#[derive(Debug)]
-pub struct Bucket {
-    burst: Nanos,
-    /// When all that was let through so far will have been paid for.
-    paid: Cell<Time>,
-}
-
-impl Bucket {
-    /// A bucket that is empty at `now` and saves up to `burst` of unused time.
-    pub fn new(burst: Nanos, now: Time) -> Bucket {
-        Bucket { burst, paid: Cell::new(now) }
-    }
-
-    /// Takes `cost` and tells when the request may go. Never earlier than for the request before.
-    pub fn take(&self, now: Time, cost: Nanos) -> Time {
-        let go = self.paid.get().max(Time(now.0.saturating_sub(self.burst.0)));
-        self.paid.set(go + cost);
-        go
-    }
-
-    /// When the next request may go.
-    pub fn next(&self) -> Time {
-        self.paid.get()
-    }
-}
+pub use esker_base::Bucket;
 
 /// What a mover does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +91,7 @@ impl Shares {
 impl State {
     /// When the mover may use all of these devices, as far as is known now.
     fn due(&self, lowers: &[usize]) -> Time {
-        let due = |lower: &Lower| lower.bucket.next().min(lower.awake.rests_at());
+        let due = |lower: &Lower| lower.bucket.paid().min(lower.awake.rests_at());
         lowers.iter().map(|lower| due(&self.lowers[*lower])).max().unwrap_or(Time::ZERO)
     }
 

@@ -1,8 +1,7 @@
 //! `rate`: a bound on requests and bytes per second, first come, first served.
 
-use esker_base::Nanos;
+use esker_base::{Bucket, Nanos};
 use esker_block::{Bio, Ctx, Extension, Flow, Kind, KindError, Layer, Make, Param, ParamType, Step};
-use esker_layer_kit::pace::Bucket;
 
 const PARAMS: &[Param] = &[
     Param::optional("iops", ParamType::Count, "Requests per second; by default unlimited."),

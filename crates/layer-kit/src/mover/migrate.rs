@@ -1,13 +1,16 @@
 //! Migration: pre-copy beside clients, then a short hold.
 //!
-//! Clients read and write the source throughout. Only while the record of a switch is made durable do changes wait, so
-//! that none is answered whose bytes a restart would not find. What clients change meanwhile is watched and copied
-//! again. The steps:
+//! Clients read and write the source throughout, and what they change is copied again. Changes wait only while the
+//! record of a switch is made durable: so none is answered whose bytes a restart would not find. The steps:
 //!
-//! 1. The caller reserves the destination. 2. The range is watched. 3. All units are copied, paced. 4. What was marked
-//!    is copied again, a few times; the destination is flushed. 5. Changes are held; what is still marked is copied with
-//!    force unit access. 6. The caller makes the record durable and then publishes it. 7. The hold ends. 8. The requests
-//!    that were routed before have ended: only then is the source free.
+//! 1. The caller reserves the destination.
+//! 2. The range is watched.
+//! 3. All units are copied, paced.
+//! 4. What was marked is copied again, a few times. The destination is flushed.
+//! 5. Changes are held. What is still marked is copied with force unit access.
+//! 6. The caller makes the record durable, and then publishes it.
+//! 7. The hold ends.
+//! 8. The requests that were routed before have ended. Only now the source is free.
 //!
 //! A hold that takes too long is given up, and its bytes are copied beside clients again. After a few such holds the
 //! range switches unit by unit.
@@ -109,7 +112,7 @@ pub enum Cause {
 }
 
 impl Mover {
-    /// Moves a range beside its clients, who go through the mover's gate.
+    /// Moves a range beside its clients, which go through the mover's gate.
     pub async fn migrate(&self, way: &Way, transit: Move, pace: &dyn Pace, switched: Switched<'_>) -> Outcome {
         let range = transit.upper_range();
         let Some(_alone) = Alone::begin(self, range) else { return Outcome::Abandoned(Cause::Cancelled) };

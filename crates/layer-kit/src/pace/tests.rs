@@ -3,14 +3,6 @@ use esker_rt::sync::Either;
 
 use super::*;
 
-#[test]
-fn a_burst_uses_idle_time_once() {
-    let bucket = Bucket::new(Nanos(30), Time::ZERO);
-    let goes = |now: u64| bucket.take(Time(now), Nanos(10)) <= Time(now);
-    assert_eq!([1000; 6].map(goes), [true, true, true, true, false, false], "three saved and one due");
-    assert_eq!(bucket.take(Time(1000), Nanos(10)), Time(1030), "it waits behind the two before it");
-}
-
 const IDLE: Nanos = Nanos::millis(50);
 
 /// How many pieces of 1 ms are done in a second on both of two devices, of which a client uses one in a time.

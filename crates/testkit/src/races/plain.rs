@@ -1,5 +1,5 @@
-//! The least layer that moves blocks: extents in slots of two devices, a map in memory, and a record of one sector that
-//! holds all of it. It shows how the gate and a migrating mover are used.
+//! The least layer that moves blocks. Extents lie in slots of two devices; a map in memory says where, and a record of
+//! one sector holds all of it. It shows how the gate and a migrating mover are used.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -94,8 +94,8 @@ struct Plain {
     mover: Mover,
     map: RefCell<[Placed; EXTENTS]>,
     record_turn: Turn,
-    /// Slots that may not be used, whether the map names them or not: once for each move that goes on there, and for
-    /// good where a write failed.
+    /// Slots that may not be used, whether the map names them or not: once for each move that goes on there. Where a
+    /// write failed, for good.
     kept: RefCell<Vec<Slot>>,
     /// How often all moves were cancelled.
     cancels: Rc<Cell<u64>>,

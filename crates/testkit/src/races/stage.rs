@@ -28,8 +28,8 @@ pub struct Stage {
     free: usize,
 }
 
-/// An answer of the device.
-pub type Answer = JoinHandle<Done>;
+/// A request under way.
+pub type Pending = JoinHandle<Done>;
 
 /// Extents that lie on both lower devices.
 pub(super) fn split_extents(mobile: &dyn Mobile) -> usize {
@@ -98,36 +98,36 @@ impl Stage {
         self.shadow.borrow_mut()[at as usize..(at + len) as usize].fill(byte);
     }
 
-    fn submit(&self, bio: Bio) -> Answer {
+    fn submit(&self, bio: Bio) -> Pending {
         let step = self.vol.submit(bio);
         self.rt.spawn("client", step.into_future())
     }
 
     /// Writes bytes.
-    pub fn write(&self, at: u64, len: u64, byte: u8) -> Answer {
+    pub fn write(&self, at: u64, len: u64, byte: u8) -> Pending {
         self.shade(at, len, byte);
         self.submit(Bio::write(at, Buf::from_bytes(&self.pool, &vec![byte; len as usize])))
     }
 
     /// The same with force unit access.
-    pub fn write_durably(&self, at: u64, len: u64, byte: u8) -> Answer {
+    pub fn write_durably(&self, at: u64, len: u64, byte: u8) -> Pending {
         self.shade(at, len, byte);
         self.submit(Bio::write(at, Buf::from_bytes(&self.pool, &vec![byte; len as usize])).fua())
     }
 
     /// Zeroes bytes.
-    pub fn zero(&self, at: u64, len: u64) -> Answer {
+    pub fn zero(&self, at: u64, len: u64) -> Pending {
         self.shade(at, len, 0);
         self.submit(Bio::zero(at, len))
     }
 
     /// Discards bytes. Write or zero them afterwards: no content is expected of them.
-    pub fn discard(&self, at: u64, len: u64) -> Answer {
+    pub fn discard(&self, at: u64, len: u64) -> Pending {
         self.submit(Bio::discard(at, len))
     }
 
     /// Reads bytes.
-    pub fn read(&self, at: u64, len: u64) -> Answer {
+    pub fn read(&self, at: u64, len: u64) -> Pending {
         self.submit(Bio::read(at, Buf::unique(&self.pool, len as usize)))
     }
 
@@ -166,7 +166,7 @@ impl Stage {
     ///
     /// # Panics
     /// If there is none.
-    pub async fn done(&self, what: &str, answer: Answer) -> Vec<u8> {
+    pub async fn done(&self, what: &str, answer: Pending) -> Vec<u8> {
         let done = self.ended(what, answer).await;
         assert_eq!(done.result.err(), None, "{what}");
         done.buf.to_vec()
@@ -176,7 +176,7 @@ impl Stage {
     ///
     /// # Panics
     /// If it does not come.
-    pub async fn done_meanwhile(&self, what: &str, answer: Answer) -> Vec<u8> {
+    pub async fn done_meanwhile(&self, what: &str, answer: Pending) -> Vec<u8> {
         self.pause().await;
         assert!(answer.is_done(), "{what} waits for the move");
         self.done(what, answer).await
