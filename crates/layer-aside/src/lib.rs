@@ -4,8 +4,8 @@
 //! map names ([`SlotMap`](esker_layer_kit::slots::SlotMap)). A [`Director`] decides which units these are. This crate
 //! does the rest: requests, copies, durability.
 //!
-//! Invariants: the newest bytes of a unit are where the map says, durably before anything else is told; while a copy
-//! may be newer than home, no change reaches home over its valid pages.
+//! Invariant: the newest bytes of a unit are where the map says, durably before anything else is told; a unit has at
+//! most one copy beside home. While a copy may be newer than home, no change reaches home over its valid pages.
 //!
 //! All copying is optimistic: bytes are copied, then the engine looks whether a change came between. So no request
 //! waits for a copy of its own unit, except a change that goes home over a write-back that is under way.

@@ -102,8 +102,8 @@ impl<D: Director> Aside<D> {
         self.gate.leave(ticket);
     }
 
-    /// Home answers a read that the fast device failed, if its copy is clean. The slot is not used again before the next
-    /// start.
+    /// Home answers a read that the fast device failed, if its copy is clean. The slot is not used again before the
+    /// next start.
     pub fn again(&self, ctx: &mut Ctx<'_>, done: &mut Done) -> Option<Bio> {
         let (ticket, Way::Hit(slot)) = Way::of(ctx.scratch)? else { return None };
         let range = self.gate.range(ticket);

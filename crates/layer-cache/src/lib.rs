@@ -1,6 +1,7 @@
 //! `cache`: copies of blocks of a slow device on a fast one, by a policy.
 //!
-//! Invariant: holds decisions only. What lies where, and when it is durable, is the engine's (`layer-aside`).
+//! Invariant: holds decisions only: moves data through its engine alone. What lies where, and when it is durable, is
+//! the engine's (`layer-aside`).
 //!
 //! Reading order: [`director`] (which lines stay), then this file (parameters, limits, orders).
 

@@ -1,7 +1,7 @@
 //! Zones of slots whose clean entries a crash makes doubtful.
 //!
-//! Invariant: a zone is touched on the medium before the first write to a clean entry of it, or to its home. It stays so
-//! until a flush of all lower devices has followed the last one. It stops to count in memory before it does on the
+//! Invariant: a zone is touched on the medium before the first write to a clean entry of it, or to its home. It stays
+//! so until a flush of all lower devices has followed the last one. It stops to count in memory before it does on the
 //! medium.
 
 use std::collections::VecDeque;
