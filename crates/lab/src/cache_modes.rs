@@ -2,8 +2,8 @@
 //! drive before it (items 49, 50 and 56 of the specification of extensions).
 //!
 //! A load follows the printed numbers of the source: 60 % of the requests lie within 1 MiB of the one before, and the
-//! others go to places by Zipf's law. It is a closed loop of four clients with 8 KiB each; its first half warms the cache, its
-//! second half is measured. Times are simulated.
+//! others go to places by Zipf's law. It is a closed loop of four clients with 8 KiB each. Its first half warms the
+//! cache, its second half is measured. Times are simulated.
 
 use std::rc::Rc;
 
