@@ -2,26 +2,27 @@
 //! drive before it (items 49, 50 and 56 of the specification of extensions).
 //!
 //! A load follows the printed numbers of the source: 60 % of the requests lie within 1 MiB of the one before, and the
-//! others go to places by Zipf's law. It is a closed loop of four clients with 8 KiB each. Its first half warms the
-//! cache, its second half is measured. Times are simulated.
+//! others go to places by Zipf's law. One client asks for 8 KiB, and pauses behind each answer for 20 ms in the mean.
+//! Its first half warms the cache. The mean time of an answer in its second half is what is told. Times are simulated.
 
 use std::rc::Rc;
 
-use esker_base::Stream;
 use esker_base::digest::mix;
 use esker_base::units::{GIB, KIB, MIB};
+use esker_base::{Nanos, Stream};
 use esker_block::{Bio, Buf, Limits};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES};
 use esker_stack::Stack;
 
-use esker_lab_kit::rig::{Rig, clients, vol};
+use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
 
 /// Bytes of the part of the disk that is used, in places of 1 MiB.
 const FOOTPRINT: u64 = 4 * GIB;
 const PLACE: u64 = MIB;
 const REQUEST: u64 = 8 * KIB;
-const CLIENTS: u64 = 4;
+/// Mean pause of the client behind an answer.
+const PAUSE: Nanos = Nanos::millis(20);
 /// Share of requests within 1 MiB of the one before.
 const NEAR: f64 = 0.6;
 /// A cache of a hundredth of the footprint, and one in which everything fits.
@@ -81,21 +82,20 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 
 /// Mean time of a request in the second half of a load, in milliseconds.
 fn mean_ms(seed: u64, case: Case) -> Result<f64, LabError> {
-    let fast = case.fast + ROOM;
+    let fast = (case.fast + ROOM).next_multiple_of(MIB);
     let text = format!(
-        "h = disk-model size={}; f = ssd-model capacity={}; vol = cache bypass=0 {} on h, f",
+        "h = disk-model size={}; s = ssd-model capacity={} erase_block=1MiB; f = offset start=0 size={fast} on s; \
+         vol = cache bypass=0 {} on h, f",
         2 * FOOTPRINT,
-        fast.next_multiple_of(64 * MIB),
+        2 * FOOTPRINT,
         case.args
     );
     let Rig { world, stack } = Rig::simulated(seed, &text)?;
     let sums = sums();
     world.block_on(async move {
         play(&stack, &sums, case, "warm").await;
-        let begin = stack.rt().now();
-        play(&stack, &sums, case, "measured").await;
-        let seconds = stack.rt().now().since(begin).as_secs_f64();
-        Ok(seconds * 1e3 * CLIENTS as f64 / (case.requests / 2) as f64)
+        let waited = play(&stack, &sums, case, "measured").await;
+        Ok(waited.as_secs_f64() * 1e3 / (case.requests / 2) as f64)
     })
 }
 
@@ -110,23 +110,21 @@ fn sums() -> Rc<Vec<f64>> {
     Rc::new((0..ranks).map(&mut add).collect())
 }
 
-async fn play(stack: &Rc<Stack>, sums: &Rc<Vec<f64>>, case: Case, part: &'static str) {
-    let device = vol(stack);
-    let client = |number: u64| {
-        let (device, sums, rt) = (device.clone(), sums.clone(), stack.rt().clone());
-        async move {
-            let mut random = rt.rng(&format!("client {number} {part}"));
-            let mut last = 0;
-            for _ in 0..case.requests / 2 / CLIENTS {
-                last = next(&mut random, &sums, last);
-                let buf = Buf::described(REQUEST as usize, 1);
-                let bio = if random.unit() < case.reads { Bio::read(last, buf) } else { Bio::write(last, buf) };
-                let done = device.request(bio).await;
-                assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
-            }
-        }
-    };
-    clients(stack.rt(), CLIENTS, client).await;
+/// The time in which the client waited for answers.
+async fn play(stack: &Rc<Stack>, sums: &[f64], case: Case, part: &'static str) -> Nanos {
+    let (device, rt) = (vol(stack), stack.rt());
+    let (mut random, mut last, mut waited) = (rt.rng(part), 0, Nanos::ZERO);
+    for _ in 0..case.requests / 2 {
+        last = next(&mut random, sums, last);
+        let buf = Buf::described(REQUEST as usize, 1);
+        let bio = if random.unit() < case.reads { Bio::read(last, buf) } else { Bio::write(last, buf) };
+        let begun = rt.now();
+        let done = device.request(bio).await;
+        assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
+        waited = Nanos(waited.0 + rt.now().since(begun).0);
+        rt.sleep(Nanos::from_secs_f64(-(1.0 - random.unit()).ln() * PAUSE.as_secs_f64())).await;
+    }
+    waited
 }
 
 /// Where the next request lies.

@@ -196,9 +196,10 @@ impl<D: Director> Aside<D> {
     /// Brings a page of a copy from home.
     async fn bring_page(&self, io: &Io, slot: Slot, unit: u64, page: u64) -> Result<(), BioError> {
         let at = self.units.range(unit).start() + page * PAGE;
-        self.note_home();
+        self.home_begins();
         let read = Bio::read(at, self.page_buf()).to(io.lower(HOME)).tagged(METADATA);
         let read = io.send(read).await;
+        self.home_ended();
         read.result?;
         let write = Bio::write(self.units.place(slot, at), read.bio.buf).to(io.lower(FAST)).tagged(METADATA);
         self.units.map.writing(slot);
@@ -252,8 +253,9 @@ impl<D: Director> Aside<D> {
     }
 
     async fn send_home(&self, io: &Io, bio: Bio) -> Done {
-        self.note_home();
+        self.home_begins();
         let done = io.submit(bio.to(io.lower(HOME))).await;
+        self.home_ended();
         self.wrote(HOME);
         done
     }
@@ -264,7 +266,7 @@ impl<D: Director> Aside<D> {
         for (part, target) in parts.iter().zip(targets) {
             let (lower, at) = match target {
                 Target::Home => {
-                    self.note_home();
+                    self.home_begins();
                     (HOME, part.range.start())
                 }
                 Target::Slot(slot) | Target::Fresh(slot) => (FAST, self.units.place(*slot, part.range.start())),
@@ -292,7 +294,10 @@ impl<D: Director> Aside<D> {
     /// A part has come to its end.
     fn sent(&self, part: &Part, target: Target, result: &Result<(), BioError>) {
         match target {
-            Target::Home => self.wrote(HOME),
+            Target::Home => {
+                self.home_ended();
+                self.wrote(HOME);
+            }
             Target::Slot(slot) => self.changed_slot(slot),
             Target::Fresh(_) => self.wrote(FAST),
             Target::Nowhere => {}

@@ -44,13 +44,12 @@ impl<D: Director> Aside<D> {
 
     /// How long write-back waits for home at least.
     fn until_idle(&self) -> Nanos {
-        let since = self.rt.now().since(self.home_last.get());
-        if self.is_pressed() { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(since.0)) }
+        if self.is_pressed() { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(self.home_idle().0)) }
     }
 
     async fn clean_batch(&self, io: &Io) -> Then {
         let begun = self.rt.now();
-        let is_idle = begun.since(self.home_last.get()) >= IDLE;
+        let is_idle = self.home_idle() >= IDLE;
         let mut done = 0;
         for (unit, slot) in self.dirty_units() {
             match self.clean_one(io, unit, slot).await {

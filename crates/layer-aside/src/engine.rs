@@ -55,7 +55,8 @@ pub struct Aside<D> {
     pub(crate) locks: Rc<RangeLocks>,
     /// Lower devices that were written since they were flushed.
     pub(crate) written: [Cell<bool>; 2],
-    /// When a client last needed home.
+    /// Requests of clients that are under way at home, and when the last one ended.
+    pub(crate) home_under_way: Cell<u64>,
     pub(crate) home_last: Cell<Time>,
     pub(crate) used: Cell<u64>,
     pub(crate) dirty: Cell<u64>,
@@ -113,6 +114,7 @@ impl<D: Director> Aside<D> {
             free: RefCell::default(),
             locks: Rc::default(),
             written: [Cell::new(true), Cell::new(true)],
+            home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
             used: Cell::default(),
             dirty: Cell::default(),
@@ -319,9 +321,23 @@ impl<D: Director> Aside<D> {
         self.latch.set_after(&self.rt, what, error, ADVICE);
     }
 
-    /// A client needs home.
-    pub(crate) fn note_home(&self) {
+    /// A request of a client goes home.
+    pub(crate) fn home_begins(&self) {
+        self.home_under_way.set(self.home_under_way.get() + 1);
+    }
+
+    /// It has ended.
+    pub(crate) fn home_ended(&self) {
+        self.home_under_way.set(self.home_under_way.get() - 1);
         self.home_last.set(self.rt.now());
+    }
+
+    /// How long home has had no client.
+    pub(crate) fn home_idle(&self) -> Nanos {
+        match self.home_under_way.get() {
+            0 => self.rt.now().since(self.home_last.get()),
+            _ => Nanos::ZERO,
+        }
     }
 
     /// A write has ended: a flush that begins now must reach the device.

@@ -83,7 +83,8 @@ impl<D: Director> Aside<D> {
     pub fn complete(self: &Rc<Self>, ctx: &mut Ctx<'_>, done: &mut Done) {
         let Some((ticket, way)) = Way::of(std::mem::take(&mut ctx.scratch)) else { return };
         match way {
-            Way::Home | Way::Hit(_) => {}
+            Way::Hit(_) => {}
+            Way::Home => self.home_ended(),
             Way::Change(slot) => {
                 self.changed_slot(slot);
                 if let Err(error) = &done.result {
@@ -91,6 +92,7 @@ impl<D: Director> Aside<D> {
                 }
             }
             Way::Missed(number) => {
+                self.home_ended();
                 let range = self.gate.range(ticket);
                 let missed = self.missed.borrow_mut().remove(&number).expect("it was put there with the request");
                 match done.result.is_ok() {
@@ -115,6 +117,7 @@ impl<D: Director> Aside<D> {
             self.quarantine(unit, slot);
         }
         add(&self.counts.read_again, 1);
+        self.home_begins();
         ctx.scratch = Way::Home.word(ticket);
         let buf = std::mem::replace(&mut done.buf, Buf::empty());
         Some(Bio::read(range.start(), buf).to(ctx.lower(HOME)))
@@ -144,7 +147,7 @@ impl<D: Director> Aside<D> {
             Some((missed, Fill::Before)) => self.read_before(ctx, bio, missed),
             begun => {
                 add(&self.counts.read_misses, 1);
-                self.note_home();
+                self.home_begins();
                 let way = begun.map_or(Way::Home, |(missed, _)| Way::Missed(self.note_missed(missed)));
                 ctx.scratch = way.word(self.gate.enter(bio.range, false));
                 Step::Now(Flow::Down)
@@ -172,11 +175,12 @@ impl<D: Director> Aside<D> {
     /// A read of a whole unit from home, which becomes a copy before the read is answered.
     fn read_before(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio, missed: Missed) -> Step<Flow> {
         add(&self.counts.read_misses, 1);
-        self.note_home();
+        self.home_begins();
         let ticket = self.gate.enter(bio.range, false);
         let (aside, io, bio) = (self.clone(), Io::of(ctx), bio.take());
         Step::later(async move {
             let done = aside.fill_before(&io, bio, missed).await;
+            aside.home_ended();
             aside.gate.leave(ticket);
             Flow::Done(done)
         })
@@ -216,7 +220,7 @@ impl<D: Director> Aside<D> {
             false => pieces(whole, home),
         };
         if !all_aside {
-            self.note_home();
+            self.home_begins();
         }
         let (len, tag) = (bio.buf.len(), bio.tag);
         let mut done = self.send(io, &mut bio, &cut).await;
@@ -224,6 +228,9 @@ impl<D: Director> Aside<D> {
             add(&self.counts.read_again, 1);
             let mut again = Bio::read(whole.start(), done.buf.like(&self.pool, len)).tagged(tag);
             done = self.send(io, &mut again, &pieces(whole, home)).await;
+        }
+        if !all_aside {
+            self.home_ended();
         }
         for (missed, part) in missed {
             match done.result.is_ok() {
