@@ -107,6 +107,56 @@ fn the_older_image_serves_and_the_damaged_cell_is_mended() {
 }
 
 #[test]
+fn a_damaged_head_brings_no_older_note_back() {
+    let (media, shape, _) = used(true);
+    let newer = [9; NOTE_BYTES];
+    on(&media, &shape, async move |rig, _| rig.map.begin(&rig.io, &newer).await.unwrap());
+    for slot in [0, 4096] {
+        let damaged = spoiled(&media, |bytes| bytes[slot + 200] ^= 1);
+        let note = on(&damaged, &shape, async |_, found| match found {
+            Found::Unclean { note, suspects: 0, .. } => Some(note),
+            Found::Fresh | Found::Clean { .. } | Found::Unclean { .. } => None,
+        });
+        assert_eq!(note, Some(newer), "the head at byte {slot} is damaged");
+    }
+}
+
+/// A torn commit leaves sectors behind its tear. What is written before them later must not make them count.
+#[test]
+fn what_a_torn_commit_left_behind_its_tear_never_counts() {
+    let (media, shape, layout) = used(false);
+    let whole = state(&media, &shape).unwrap();
+    assert!(whole.1.iter().flatten().count() > 3, "masks are the first records of the next half");
+    let (head, next) = (head_of(&media), next_sector(&media));
+    // The second of two sectors got there and the first did not.
+    let free = whole.0.iter().position(Option::is_none).unwrap() as u32;
+    let at = layout.half_at(head.epoch + 1) + 512;
+    let to = journal::Location { set: head.set, epoch: head.epoch + 1, number: next + 1, at };
+    let mut waiting = Waiting::default();
+    waiting.push(&[Record::Set { slot: free, entry: Some(SlotEntry::of(777)) }]);
+    let torn = journal::encode(&to, 1, &waiting.take(1, 1));
+    let media = spoiled(&media, |bytes| bytes[at as usize..at as usize + 512].copy_from_slice(&torn));
+    assert_eq!(state(&media, &shape).unwrap(), whole);
+    let image = media.image();
+    let case = power::Case { shape, ..power::Case::tiny(1) };
+    let again = power::begun_again(&case, &image);
+    let count = crash::for_each_state(&again, Bound { states_max: 9, seed: 3 }, |point, images| {
+        let found =
+            case.opened(&images[1].over(&image), async |rig, _| rig.entries()).map_err(|error| error.to_string())?;
+        match found[free as usize].is_some_and(|entry| entry.key == 777) {
+            true => Err(format!("it counts before event {point}")),
+            false => Ok(()),
+        }
+    });
+    assert!(count.unwrap_or_else(|what: String| panic!("{what}")).states > 30);
+}
+
+/// Number of the sector that comes next in the journal of a medium.
+fn next_sector(media: &Rc<Media>) -> u64 {
+    on(media, &shape(150, 3), async |rig, _| rig.map.log.borrow().next)
+}
+
+#[test]
 fn two_damaged_images_are_refused_with_the_byte() {
     let (media, shape, layout) = used(false);
     let epoch = head_of(&media).epoch;

@@ -37,7 +37,7 @@ impl Case {
     }
 
     /// Opens what a crash left.
-    fn opened<T: 'static, F: Future<Output = T> + 'static>(
+    pub(super) fn opened<T: 'static, F: Future<Output = T> + 'static>(
         &self,
         image: &SparseStore,
         body: impl FnOnce(Rig, Found) -> F + 'static,
@@ -463,7 +463,7 @@ fn a_power_cut_while_a_map_is_begun_again_changes_nothing() {
 }
 
 /// The journal of opening and beginning a map, and of one change.
-fn begun_again(case: &Case, image: &SparseStore) -> Journal {
+pub(super) fn begun_again(case: &Case, image: &SparseStore) -> Journal {
     let (journal, sim) = (Journal::default(), Sim::new(SimConfig::seeded(2)));
     let (rt, shape, defer) = (sim.rt(), case.shape.clone(), Defer::Always(Nanos(1000)));
     let home = Recorder::leaf(&journal, &rt, &Media::new(HOME_SIZE), case.block, defer);
