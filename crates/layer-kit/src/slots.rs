@@ -218,6 +218,8 @@ struct Session {
     note: [u8; NOTE_BYTES],
     is_begun: bool,
     is_clean: bool,
+    /// Whether a head must say that all clean entries are doubtful.
+    doubts_all: bool,
     /// What the opening left to mend.
     remains: Option<std::ops::Range<u64>>,
     damaged: Vec<u32>,

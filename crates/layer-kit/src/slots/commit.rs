@@ -271,7 +271,7 @@ impl SlotMap {
             kind: self.kind,
             layout: self.layout,
             is_clean: session.is_clean,
-            doubt: self.doubt,
+            doubt: if session.doubts_all { Doubt::All } else { Doubt::Zones },
             before: log.before,
             first: log.first,
             next: log.durable,
@@ -303,6 +303,8 @@ impl SlotMap {
             }
             false => self.checkpoint(io).await?,
         }
+        // What was doubtful is in an image now, and no older record changes it back.
+        self.session.borrow_mut().doubts_all = self.doubt == Doubt::All;
         self.checkpoint(io).await?;
         self.session.borrow_mut().is_begun = true;
         Ok(())

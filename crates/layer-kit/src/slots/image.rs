@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// The same without a note that the cell changes: what an image says.
-    pub(super) fn load(&mut self, slot: u32, entry: Option<SlotEntry>) {
+    fn load(&mut self, slot: u32, entry: Option<SlotEntry>) {
         let at = slot as usize;
         self.used -= u32::from(self.keys[at] != 0);
         self.used += u32::from(entry.is_some());
@@ -143,11 +143,13 @@ impl Table {
     }
 
     /// Both images lack what the cell of a slot holds from now on.
-    pub(super) fn change(&mut self, slot: u32) {
+    fn change(&mut self, slot: u32) {
         let cell = slot / PER_CELL;
-        let payload = self.payload(cell);
-        if let Some(checkpoint) = self.checkpoint.as_mut().filter(|checkpoint| checkpoint.cells.has(cell as usize)) {
-            checkpoint.saved.entry(cell).or_insert(payload);
+        let is_awaited =
+            |checkpoint: &Checkpoint| checkpoint.cells.has(cell as usize) && !checkpoint.saved.contains_key(&cell);
+        if self.checkpoint.as_ref().is_some_and(is_awaited) {
+            let payload = self.payload(cell);
+            self.checkpoint.iter_mut().for_each(|checkpoint| checkpoint.saved.extend([(cell, payload)]));
         }
         self.changed.iter_mut().for_each(|cells| cells.set(cell as usize));
     }

@@ -48,7 +48,7 @@ impl SlotMap {
     }
 
     fn of(recovered: Recovered, io: &Io, lower: usize, shape: &SlotShape, unit: u64, chunk: u64) -> SlotMap {
-        let Recovered { head, table, touched, first, next, is_begun, remains, damaged, .. } = recovered;
+        let Recovered { head, table, touched, is_clean, first, next, is_begun, remains, damaged, .. } = recovered;
         let (half, before, first) = match is_begun {
             true => (head.epoch + 1, head.first, first),
             false => (head.epoch, head.before, head.first),
@@ -56,7 +56,9 @@ impl SlotMap {
         let waiting = Waiting::default();
         let (taken, goal, after) = (0, 0, LowerSet::NONE);
         let log = Log { epoch: head.epoch, half, before, first, next, durable: next, waiting, taken, goal, after };
-        let session = Session { note: head.note, is_begun: false, is_clean: head.is_clean, remains, damaged };
+        let doubts_all = shape.doubt == Doubt::All || head.doubt == Doubt::All && !is_clean;
+        let session =
+            Session { note: head.note, is_begun: false, is_clean: head.is_clean, doubts_all, remains, damaged };
         SlotMap {
             rt: io.rt().clone(),
             lower,

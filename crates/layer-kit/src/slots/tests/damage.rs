@@ -130,12 +130,13 @@ fn what_a_torn_commit_left_behind_its_tear_never_counts() {
     let (head, next) = (head_of(&media), next_sector(&media));
     // The second of two sectors got there and the first did not.
     let free = whole.0.iter().position(Option::is_none).unwrap() as u32;
-    let at = layout.half_at(head.epoch + 1) + 512;
-    let to = journal::Location { set: head.set, epoch: head.epoch + 1, number: next + 1, at };
+    let at = layout.half_at(head.epoch + 1);
     let mut waiting = Waiting::default();
+    (0..PER_SECTOR).for_each(|_| waiting.push(&[Record::Quiet { zone: 0 }]));
     waiting.push(&[Record::Set { slot: free, entry: Some(SlotEntry::of(777)) }]);
-    let torn = journal::encode(&to, 1, &waiting.take(1, 1));
-    let media = spoiled(&media, |bytes| bytes[at as usize..at as usize + 512].copy_from_slice(&torn));
+    let to = journal::Location { set: head.set, epoch: head.epoch + 1, number: next, at };
+    let torn = journal::encode(&to, 1, &waiting.take(2, 100));
+    let media = spoiled(&media, |bytes| bytes[at as usize + 512..][..512].copy_from_slice(&torn[512..]));
     assert_eq!(state(&media, &shape).unwrap(), whole);
     let image = media.image();
     let case = power::Case { shape, ..power::Case::tiny(1) };
@@ -314,6 +315,27 @@ fn damage_of_what_a_crash_left_never_mixes_changes() {
     outcome.unwrap_or_else(|what: String| panic!("{what}"));
     println!("{refused} of {served} damaged crash states refused");
     assert!(refused > served / 20 && refused < served / 2, "{refused} of {served}");
+}
+
+/// A journal that ends inside a block cannot be gone on with.
+#[test]
+fn a_map_that_was_not_stopped_stays_on_blocks_that_its_journal_fills() {
+    let case = power::Case::tiny(1);
+    let (journal, _) = power::lived(&case);
+    let mut refused = 0;
+    let count = crash::for_each_state(&journal, Bound { states_max: 1, seed: 1 }, |_, images| {
+        let image = images[1].over(&SparseStore::default());
+        let ends_inside = case.opened(&image, async |rig, _| {
+            let log = rig.map.log.borrow();
+            log.half != log.epoch && !(log.next - log.first).is_multiple_of(8)
+        });
+        let large = power::Case { block: 4096, ..case.clone() };
+        let opened = large.opened(&image, async |_, found| found);
+        let is_refused = matches!(opened, Err(MapError::Blocks(4096)));
+        refused += u64::from(is_refused);
+        if is_refused == ends_inside.unwrap() { Ok(()) } else { Err(format!("{opened:?}")) }
+    });
+    assert!(count.is_ok() && refused > 3, "{count:?}, {refused} refused");
 }
 
 #[test]

@@ -17,9 +17,9 @@ const VERSION: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) shape: SlotShape,
-    block: u32,
-    seed: u64,
-    batches: u64,
+    pub(super) block: u32,
+    pub(super) seed: u64,
+    pub(super) batches: u64,
 }
 
 impl Case {
@@ -29,7 +29,7 @@ impl Case {
     }
 
     pub(super) fn size(&self) -> u64 {
-        SlotMap::plan(&self.shape, &Limits::plain(1 << 40, self.block)).unwrap().end()
+        SlotMap::plan(&self.shape, &Limits::plain(1 << 40, BLOCK)).unwrap().end()
     }
 
     fn leaf(&self, rt: &Rt, media: Rc<Media>) -> Rc<dyn Device> {
@@ -432,17 +432,26 @@ fn every_crash_state_of_single_commits_keeps_what_was_promised() {
 /// What a second power cut finds while a map is begun after the first one.
 #[test]
 fn a_power_cut_while_a_map_is_begun_again_changes_nothing() {
-    let case = Case { shape: shape(130, 3), ..Case::tiny(9) };
-    let (journal, _) = lived(&case);
+    let zones = shape(130, 3);
+    let drops = SlotShape { suspects: Suspects::Drop, ..zones.clone() };
+    let all = SlotShape { doubt: Doubt::All, ..zones.clone() };
+    for (before, after) in [(&zones, &zones), (&all, &zones), (&zones, &drops)] {
+        let lived_with = Case { shape: before.clone(), ..Case::tiny(9) };
+        check_twice(&lived_with, &Case { shape: after.clone(), ..lived_with.clone() });
+    }
+}
+
+fn check_twice(lived_with: &Case, case: &Case) {
+    let (journal, _) = lived(lived_with);
     let (mut states, mut runs) = (0, 0);
     let outcome = crash::for_each_state(&journal, Bound { states_max: 2, seed: 9 }, |point, images: &[Image]| {
         let image = images[1].over(&SparseStore::default());
-        if point % 11 != 0 {
+        if point % 13 != 0 {
             return Ok(());
         }
         runs += 1;
         let expected = case.opened(&image, async |rig, _| rig.entries()).unwrap();
-        let second = begun_again(&case, &image);
+        let second = begun_again(case, &image);
         let count = crash::for_each_state(&second, Bound { states_max: 9, seed: point }, |at, images| {
             let found = case.opened(&images[1].over(&image), async |rig, _| rig.entries());
             let mut found = found.map_err(|error| format!("event {point}, then {at}: the device {error}"))?;
