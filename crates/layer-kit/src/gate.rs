@@ -13,13 +13,13 @@
 mod flights;
 mod wishes;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use esker_base::{Bits, ByteRange};
 use esker_rt::sync::Notify;
 
-use flights::{Flight, Flights, Stage};
+use flights::{Flights, Stage};
 use wishes::{Awaited, Marks, What, Wishes};
 
 /// Names a request in the gate until it leaves.
@@ -46,6 +46,8 @@ pub struct Gate(Rc<State>);
 
 #[derive(Default)]
 struct State {
+    /// Whether there are wishes: all that a client asks while no mover looks.
+    is_watched: Cell<bool>,
     table: RefCell<Table>,
     /// Requests that waited may go.
     admitted: Notify,
@@ -65,8 +67,8 @@ impl Gate {
     #[inline]
     pub fn enter(&self, range: ByteRange, changes: bool) -> Ticket {
         let mut table = self.0.table.borrow_mut();
-        let ticket = table.flights.add(Flight { range, changes, stage: Stage::Goes });
-        if !table.wishes.is_empty() {
+        let ticket = table.flights.add(range, changes);
+        if self.0.is_watched.get() {
             table.entered(ticket);
         }
         ticket
@@ -78,10 +80,16 @@ impl Gate {
     /// If it has left before: another request may have its ticket.
     #[inline]
     pub fn leave(&self, ticket: Ticket) {
-        let mut table = self.0.table.borrow_mut();
-        let flight = table.flights.remove(ticket);
-        if !table.wishes.is_empty() && table.wishes.left(ticket, flight) {
-            drop(table);
+        if self.0.is_watched.get() {
+            self.leaves_watched(ticket);
+        }
+        self.0.table.borrow_mut().flights.remove(ticket);
+    }
+
+    #[cold]
+    fn leaves_watched(&self, ticket: Ticket) {
+        let has_ended = self.0.table.borrow_mut().leaves(ticket);
+        if has_ended {
             self.0.ended.notify_all();
         }
     }
@@ -89,8 +97,7 @@ impl Gate {
     /// Whether the request may be routed. False only for a change whose bytes are held.
     #[inline]
     pub fn may_go(&self, ticket: Ticket) -> bool {
-        let table = self.0.table.borrow();
-        table.wishes.is_empty() || table.flights.get(ticket).stage == Stage::Goes
+        !self.0.is_watched.get() || self.0.table.borrow().flights.get(ticket).stage == Stage::Goes
     }
 
     /// The bytes of a request, as it entered with them.
@@ -107,8 +114,7 @@ impl Gate {
     /// which could land over it. The layer then waits with [`Gate::admitted_home`], and asks its map again.
     #[inline]
     pub fn may_go_home(&self, ticket: Ticket) -> bool {
-        let table = self.0.table.borrow();
-        table.wishes.is_empty() || !table.wishes.are_home_bound(table.flights.get(ticket).range)
+        !self.0.is_watched.get() || self.0.table.borrow().may_go_home(ticket)
     }
 
     /// Waits until no write-back of the request's bytes is under way. Meanwhile it is not under way itself, so nothing
@@ -175,6 +181,7 @@ impl Gate {
     }
 
     fn wish(&self, table: &mut Table, range: ByteRange, what: What) -> Wish {
+        self.0.is_watched.set(true);
         Wish { gate: self.clone(), range, number: table.wishes.add(range, what) }
     }
 }
@@ -189,6 +196,19 @@ impl Table {
         } else if flight.changes {
             self.wishes.mark(flight.range);
         }
+    }
+
+    /// A mover looks, and a request leaves. Whether all that a mover waits for have ended by that.
+    fn leaves(&mut self, ticket: Ticket) -> bool {
+        let flight = *self.flights.get(ticket);
+        if flight.changes && flight.stage == Stage::Goes {
+            self.wishes.mark(flight.range);
+        }
+        self.wishes.stopped(ticket)
+    }
+
+    fn may_go_home(&self, ticket: Ticket) -> bool {
+        !self.wishes.are_home_bound(self.flights.get(ticket).range)
     }
 
     /// A change comes back to the gate on its way home. Whether all that a mover waits for have ended by that.
@@ -232,6 +252,7 @@ impl Drop for Wish {
         let mut table = self.gate.0.table.borrow_mut();
         table.wishes.remove(self.number);
         let do_go = table.let_go(self.range);
+        self.gate.0.is_watched.set(!table.wishes.is_empty());
         drop(table);
         if do_go {
             self.gate.0.admitted.notify_all();

@@ -38,39 +38,39 @@ pub(super) struct Flights {
 }
 
 impl Flights {
+    /// A request that goes.
     #[inline]
-    pub(super) fn add(&mut self, flight: Flight) -> Ticket {
+    pub(super) fn add(&mut self, range: ByteRange, changes: bool) -> Ticket {
         let word = self.vacant;
         match self.places.get_mut((word as usize).wrapping_sub(1)) {
             Some(place) => {
                 let Place::Vacant(next) = *place else { unreachable!("the list of vacant places holds no taken one") };
                 self.vacant = next;
-                *place = Place::Taken(flight);
+                *place = Place::Taken(Flight { range, changes, stage: Stage::Goes });
                 Ticket(word)
             }
-            None => self.grow(flight),
+            None => self.grow(range, changes),
         }
     }
 
     #[cold]
-    fn grow(&mut self, flight: Flight) -> Ticket {
-        self.places.push(Place::Taken(flight));
+    fn grow(&mut self, range: ByteRange, changes: bool) -> Ticket {
+        self.places.push(Place::Taken(Flight { range, changes, stage: Stage::Goes }));
         Ticket(u32::try_from(self.places.len()).expect("fewer requests under way than 2^32"))
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Flight {
+    pub(super) fn remove(&mut self, ticket: Ticket) {
         let place = &mut self.places[ticket.0 as usize - 1];
-        let Place::Taken(flight) = *place else { panic!("{ticket:?} has left before") };
+        assert!(matches!(place, Place::Taken(_)), "{ticket:?} has left before");
         *place = Place::Vacant(self.vacant);
         self.vacant = ticket.0;
-        flight
     }
 
     pub(super) fn get(&self, ticket: Ticket) -> &Flight {
         match &self.places[ticket.0 as usize - 1] {
             Place::Taken(flight) => flight,
-            Place::Vacant(_) => panic!("{ticket:?} has left"),
+            Place::Vacant(_) => panic!("{ticket:?} has left before"),
         }
     }
 

@@ -102,7 +102,6 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -146,16 +145,7 @@ impl Wishes {
         }
     }
 
-    /// A request has left. Whether all that a mover waits for have ended by that.
-    #[cold]
-    pub(super) fn left(&mut self, ticket: Ticket, flight: Flight) -> bool {
-        if flight.changes && flight.stage == Stage::Goes {
-            self.mark(flight.range);
-        }
-        self.stopped(ticket)
-    }
-
-    /// A request is under way no more.
+    /// A request is under way no more. Whether all that a mover waits for have ended by that.
     pub(super) fn stopped(&mut self, ticket: Ticket) -> bool {
         let mut has_ended = false;
         for entry in &mut self.entries {
