@@ -169,13 +169,14 @@ impl Mover {
     /// A mover that migrates beside the clients of a gate.
     ///
     /// # Panics
-    /// If a unit holds no byte or nothing may be under way.
+    /// If a unit holds no byte, nothing may be under way, or a hold may last no time.
     pub fn migrating(gate: Gate, rules: Rules) -> Mover {
         Mover::of(rules.settings(), rules, gate)
     }
 
     fn of(settings: Settings, rules: Rules, gate: Gate) -> Mover {
         assert!(settings.batch > 0 && settings.width > 0, "a mover that may move nothing: {settings:?}");
+        assert!(rules.hold_max > Nanos::ZERO, "a mover that gives up every hold: {rules:?}");
         Mover { settings, locks: Rc::default(), rules, gate, transits: RefCell::default() }
     }
 

@@ -6,7 +6,7 @@
 //! [`recorder`] (a device that keeps a log), [`crash`] (the states), [`power`] (the suite with a crash at every write),
 //! [`kill`] (the same for a device with a medium of its own), [`sweep`] (each request fails once; plans of faults and
 //! the device that follows them are in `esker-dev-sim`), [`races`] (schedules for layers that move blocks); [`bench`]
-//! (short words for a stack under test), [`kept`] and [`spoil`] (ends and ways down for it), [`simulated`] (a disk that
+//! (short words for a stack under test), [`kept`], [`given`](mod@given) and [`spoil`] (ends and ways down for it), [`simulated`] (a disk that
 //! fails by plan); [`puppet`] (a process that does as it is told); [`soak`] (how long a soak is); [`skip`] (a test that
 //! this machine cannot run); [`generated`] (blocks of documents that records say); [`files`] (the harness of file
 //! systems).
@@ -17,6 +17,7 @@ pub mod bench;
 pub mod crash;
 pub mod files;
 pub mod generated;
+pub mod given;
 pub mod kept;
 pub mod kill;
 pub mod log;
@@ -34,6 +35,7 @@ pub use crash::{Bound, Count, Image};
 pub use esker_dev_sim::fault::{Fault, FaultPlan, PlanError};
 pub use esker_dev_sim::faulty::{Faulty, Injector};
 pub use esker_skip::{Ability, has_fuse_ring, skip};
+pub use given::{GIVEN, given};
 pub use kept::KEPT;
 pub use log::Log;
 pub use promise::{Lost, Promise};

@@ -44,7 +44,7 @@ pub trait Subject {
     fn grain(&self) -> Grain;
 
     /// Opens it over its lower devices, whether they are blank, were left in good order or by a crash. On blank
-    /// devices all its extents lie on the first.
+    /// devices all its extents lie on the first. A kind of a stack text finds them as [`GIVEN`](crate::GIVEN).
     fn open(&self, rt: Rt, lowers: [Rc<dyn Device>; 2]) -> LocalFuture<Result<Rc<dyn Mobile>, String>>;
 }
 

@@ -72,7 +72,7 @@ pub enum Grain {
 
 /// Called under a hold, when these bytes of the migration are durable at their destination: the whole move, or its
 /// next unit. It makes the record of that durable, and only then routes requests to the destination. After an error
-/// they go to the source.
+/// they go to the source, and the extension must latch: nothing says whether a restart would find the record.
 pub type Switched<'a> = Moved<'a>;
 
 /// What became of a migration. No request of it is under way any more, and no client's is at a place that it left.

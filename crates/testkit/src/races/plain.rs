@@ -7,7 +7,9 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::split::{LowerAddress, LowerExtent};
 use esker_block::step::LocalFuture;
-use esker_block::{Bio, BioError, Buf, Class, Device, Done, Limits, Op, OpKind, Reply, Step, Support, Tag, VolumeId};
+use esker_block::{
+    Bio, BioError, Buf, Class, Device, Done, Latch, Limits, Op, OpKind, Reply, Step, Support, Tag, VolumeId,
+};
 use esker_layer_kit::mover::{Cause, Go, Grain, Move, Mover, Outcome, Pace, Rules, Way, send};
 use esker_layer_kit::{Gate, Io, Turn};
 use esker_rt::Rt;
@@ -94,6 +96,7 @@ struct Plain {
     mover: Mover,
     map: RefCell<[Placed; EXTENTS]>,
     record_turn: Turn,
+    latch: Latch,
     /// Slots that may not be used, whether the map names them or not: once for each move that goes on there. Where a
     /// write failed, for good.
     kept: RefCell<Vec<Slot>>,
@@ -119,6 +122,7 @@ impl Plain {
             gate,
             map: RefCell::new([0, 1, 2].map(Placed::whole)),
             record_turn: Turn::default(),
+            latch: Latch::new("plain"),
             kept: RefCell::default(),
             cancels: Rc::default(),
             moving: Cell::new(0),
@@ -135,9 +139,11 @@ impl Plain {
         Ok(plain)
     }
 
-    /// Makes the map with one entry changed durable, and then uses it.
+    /// Makes the map with one entry changed durable, and then uses it. Whether a record that fails is durable, nothing
+    /// says: no change may follow.
     async fn record(&self, extent: usize, placed: Placed) -> Result<(), BioError> {
         let change = async {
+            self.latch.check()?;
             let mut map = *self.map.borrow();
             map[extent] = placed;
             let mut sector = vec![MADE];
@@ -145,7 +151,8 @@ impl Plain {
             sector.resize(BLOCK as usize, 0);
             let buf = Buf::from_bytes(self.io.pool(), &sector);
             let write = Bio::write(0, buf).fua().tagged(Tag::of(Class::Metadata)).to(self.io.lower(0));
-            self.io.submit(write).await.result?;
+            let failed = |error: &BioError| self.latch.set_after(self.io.rt(), "a record failed", error, "Restart.");
+            self.io.submit(write).await.result.inspect_err(failed)?;
             *self.map.borrow_mut() = map;
             Ok(())
         };
@@ -244,7 +251,10 @@ impl Device for Running {
         let ticket = plain.gate.enter(bio.range, bio.changes_data());
         Step::later(async move {
             plain.gate.admitted(ticket).await;
-            let done = send(&plain.io, bio, |at| plain.locate(at)).await;
+            let done = match plain.latch.check() {
+                Err(error) if bio.changes_data() => bio.fail(error),
+                _ => send(&plain.io, bio, |at| plain.locate(at)).await,
+            };
             plain.gate.leave(ticket);
             done
         })
@@ -254,7 +264,10 @@ impl Device for Running {
 /// All records are durable when they are used.
 fn flush(plain: Rc<Plain>, bio: Bio) -> Step<Done> {
     Step::later(async move {
-        let result = plain.io.flush_all().await.map(|()| Reply::Empty);
+        let result = match plain.latch.check() {
+            Ok(()) => plain.io.flush_all().await.map(|()| Reply::Empty),
+            Err(error) => Err(error),
+        };
         Done { result, buf: bio.buf }
     })
 }

@@ -115,6 +115,16 @@ impl Stage {
         self.submit(Bio::write(at, Buf::from_bytes(&self.pool, &vec![byte; len as usize])).fua())
     }
 
+    /// The same, of a subject that may refuse it.
+    pub async fn write_if_taken(&self, at: u64, len: u64, byte: u8) -> Result<(), BioError> {
+        let before = self.expected(at, len);
+        let done = self.ended("a write", self.write_durably(at, len, byte)).await;
+        if done.result.is_err() {
+            self.shadow.borrow_mut()[at as usize..(at + len) as usize].copy_from_slice(&before);
+        }
+        done.result.map(drop)
+    }
+
     /// Zeroes bytes.
     pub fn zero(&self, at: u64, len: u64) -> Pending {
         self.shade(at, len, 0);

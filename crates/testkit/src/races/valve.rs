@@ -30,10 +30,19 @@ pub const RECORDS: Which = Which(OpKind::Write, Class::Metadata);
 enum What {
     /// They wait, after so many more have passed.
     Stop { after: u64 },
-    /// The n-th from now on fails, from 1.
-    Fail { nth: u64 },
+    /// The n-th from now on fails, from 1. With `late`, it has done its work before.
+    Fail { nth: u64, late: bool },
     /// They take longer.
     Slow(Nanos),
+}
+
+/// What happens to one.
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    waits: bool,
+    fails: bool,
+    fails_late: bool,
+    slow: Nanos,
 }
 
 /// The script's hand on one lower device.
@@ -73,7 +82,12 @@ impl Valve {
 
     /// The n-th from now on fails, from 1, and does nothing.
     pub fn fail_at(&self, which: Which, nth: u64) {
-        self.rules.borrow_mut().push((which, What::Fail { nth }));
+        self.rules.borrow_mut().push((which, What::Fail { nth, late: false }));
+    }
+
+    /// The n-th from now on fails, from 1, although it has done its work.
+    pub fn fail_late_at(&self, which: Which, nth: u64) {
+        self.rules.borrow_mut().push((which, What::Fail { nth, late: true }));
     }
 
     /// Each takes so much longer.
@@ -125,24 +139,24 @@ impl Valve {
         panic!("{} of {count} requests came: {which:?}", self.seen(which));
     }
 
-    /// A request comes: whether it waits, fails, and how much longer it takes.
-    fn arrive(&self, which: Which) -> (bool, bool, Nanos) {
+    /// A request comes.
+    fn arrive(&self, which: Which) -> Fate {
         self.seen.borrow_mut().push(which);
-        let (mut waits, mut fails, mut slow) = (false, false, Nanos::ZERO);
+        let mut fate = Fate::default();
         for (_, what) in self.rules.borrow_mut().iter_mut().filter(|(of, _)| *of == which) {
             match what {
-                What::Stop { after: 0 } => waits = true,
+                What::Stop { after: 0 } => fate.waits = true,
                 What::Stop { after } => *after -= 1,
-                What::Fail { nth } => {
+                What::Fail { nth, late } => {
                     *nth = nth.saturating_sub(1);
-                    fails |= *nth == 0;
+                    (fate.fails, fate.fails_late) = (fate.fails || *nth == 0, *late);
                 }
-                What::Slow(span) => slow += *span,
+                What::Slow(span) => fate.slow += *span,
             }
         }
         // A fault strikes once.
-        self.rules.borrow_mut().retain(|(_, what)| !matches!(what, What::Fail { nth: 0 }));
-        (waits, fails, slow)
+        self.rules.borrow_mut().retain(|(_, what)| !matches!(what, What::Fail { nth: 0, .. }));
+        fate
     }
 
     fn is_stopped(&self, which: Which) -> bool {
@@ -170,28 +184,32 @@ impl Device for Valved {
 
     fn submit(&self, bio: Bio) -> Step<Done> {
         let which = Which(kind_of(&bio.op), bio.tag.class);
-        let (waits, fails, slow) = self.valve.arrive(which);
+        let fate = self.valve.arrive(which);
         let (inner, valve) = (self.inner.clone(), self.valve.clone());
         Step::later(async move {
-            if waits {
+            if fate.waits {
                 valve.changed.wait_until(|| !valve.is_stopped(which)).await;
             }
-            if slow > Nanos::ZERO {
-                valve.rt.sleep(slow).await;
+            if fate.slow > Nanos::ZERO {
+                valve.rt.sleep(fate.slow).await;
             }
             if valve.is_lost.get() {
                 return bio.fail(BioError::Gone("the lower device".into()));
             }
-            if fails {
-                return bio.fail(BioError::io("the script says so".to_string()));
+            let failure = || Err(BioError::io("the script says so".to_string()));
+            if fate.fails && !fate.fails_late {
+                return Done { result: failure(), buf: bio.buf };
             }
             let (changes, needs_flush, is_flush) =
                 (valve.changes.get(), bio.changes_data() && !bio.flags.fua, bio.op == Op::Flush);
-            let done = inner.submit(bio).await;
+            let mut done = inner.submit(bio).await;
             match done.result {
                 Ok(_) if needs_flush => valve.changes.set(valve.changes.get() + 1),
                 Ok(_) if is_flush => valve.durable.set(changes.max(valve.durable.get())),
                 Ok(_) | Err(_) => {}
+            }
+            if fate.fails {
+                done.result = failure();
             }
             done
         })
