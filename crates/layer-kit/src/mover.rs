@@ -1,46 +1,47 @@
 //! The mover of blocks: copies, gathers and scatters while clients go on.
 //!
-//! A unit that moves is in one of three states: *not yet moved*, and clients' requests go to its source; *being moved*,
-//! and they wait; *moved*, and they go to its destination. Which of the first and last holds, the map of the extension
-//! says, which is asked only after the wait. A claim on ranges of the extension's upper port makes the middle state.
-//! Clients hold shared claims from before they are routed until they are answered ([`Mover::pass`]), a batch of moves
-//! holds an exclusive one from before it reads until the map has changed. So no write is lost between the copy and the
-//! map.
+//! A unit that moves is in one of three states. As long as it is *not yet moved*, clients' requests go to its source.
+//! While it is *being moved*, reads go to its source and changes wait. Once it is *moved*, all go to its destination.
+//! Which of the first and last holds, the map of the extension says, which is asked only after the wait.
 //!
-//! Lock order: a batch enters the stack first and claims then. A request that waits for a claim therefore never waits
-//! for a batch that is held at the door while the stack is changed.
+//! Clients are in a [`Gate`] from before they are routed until they are answered ([`Mover::pass`]). A batch of moves
+//! holds the changes of its bytes from before it reads until the map has changed: so no change is lost between the copy
+//! and the map. It ends when the requests that were routed before have ended: so no read finds a source that has other
+//! content.
+//!
+//! Lock order: a batch enters the stack first and holds then. A request that waits for a hold therefore never waits for
+//! a batch that is held at the door while the stack is changed.
 //!
 //! A mover may also *migrate* one long range. It copies beside clients, which go on at the source, and copies again
-//! what they change. Changes wait only for the switch. There are no claims then: clients go through a
-//! [`Gate`](crate::gate::Gate), and their extension routes them.
+//! what they change. Changes wait only for the switch.
 //!
-//! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch), `migrate`.
+//! Reading order: this file, `order` (how batches are cut and runs are formed), `transfer` (one batch), `migrate`,
+//! `transits` (moves do not meet each other).
 
 mod migrate;
 mod order;
 mod transfer;
-
-use std::cell::RefCell;
-use std::rc::Rc;
+mod transits;
 
 use esker_base::{ByteRange, Nanos, span};
-use esker_block::locks::{Mode, RangeLocks};
 use esker_block::split::{LowerAddress, LowerExtent, pieces};
 use esker_block::{Bio, BioError, Class, Ctx, Done, Flow, LayerHandle, Op, Step, Tag, WorkPermit};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
-use crate::gate::Gate;
+use crate::gate::{Gate, Ticket};
 use crate::io::Io;
 
 pub use crate::pace::{Go, Pace};
+use transits::Transits;
+
 pub use migrate::{Cause, Grain, Outcome, Rules, Switched};
 pub use order::BadMoves;
 
 /// How a mover works.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Bytes that one batch moves at most, and that are held in memory; clients of these bytes wait meanwhile.
+    /// Bytes that one batch moves at most, and that are held in memory; changes of these bytes wait meanwhile.
     pub batch: u64,
     /// Requests of a batch under way at once.
     pub width: usize,
@@ -127,8 +128,9 @@ impl Way {
     }
 }
 
-/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and no request can see them:
-/// the extension's map changes here, and is made durable here if it must be.
+/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and no change of them is under
+/// way: the extension's map changes here, and is made durable here if it must be. Reads may be at their sources until
+/// the mover has done the batch.
 pub type Moved<'a> = &'a dyn Fn(&Io, &[Move]) -> Step<Result<(), BioError>>;
 
 /// For copies after which clients still find the bytes where they were.
@@ -150,11 +152,9 @@ enum Shape {
 /// Moves bytes below one extension.
 pub struct Mover {
     settings: Settings,
-    locks: Rc<RangeLocks>,
     rules: Rules,
     gate: Gate,
-    /// Where migrations are under way.
-    transits: RefCell<Vec<ByteRange>>,
+    transits: Transits,
 }
 
 impl Mover {
@@ -177,61 +177,49 @@ impl Mover {
     fn of(settings: Settings, rules: Rules, gate: Gate) -> Mover {
         assert!(settings.batch > 0 && settings.width > 0, "a mover that may move nothing: {settings:?}");
         assert!(rules.hold_max > Nanos::ZERO, "a mover that gives up every hold: {rules:?}");
-        Mover { settings, locks: Rc::default(), rules, gate, transits: RefCell::default() }
+        Mover { settings, rules, gate, transits: Transits::default() }
     }
 
-    /// Passes a client's request, waiting while its bytes are being moved: to where `map` says that they lie then, in
-    /// parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range
+    /// Passes a client's request, and a change only when its bytes are not being moved: to where `map` says that they
+    /// lie then, in parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range
     /// vectors are the extension's own business.
     pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> LowerExtent + 'static) -> Step<Flow> {
         if matches!(bio.op, Op::Flush | Op::Ranges(_)) {
             return Step::Now(Flow::Down);
         }
-        let ticket = self.locks.enter([bio.range], Mode::Shared);
-        let (io, locks) = (Io::of(ctx), self.locks.clone());
-        if self.locks.is_granted(ticket) {
+        let ticket = self.gate.enter(bio.range, bio.changes_data());
+        let (io, gate) = (Io::of(ctx), self.gate.clone());
+        if self.gate.may_go(ticket) {
             let pieces = pieces(bio.range, map);
             let step = io.splitter().redirect(bio, &pieces);
             return match step {
                 Step::Now(Flow::Down) => {
-                    ctx.scratch = ticket;
+                    ctx.scratch = u64::from(ticket.word());
                     step
                 }
-                step @ (Step::Now(_) | Step::After(..) | Step::Ticket(_) | Step::Later(_)) => {
-                    leave_after(step, locks, ticket)
-                }
+                step @ (Step::Now(_) | Step::After(..) | Step::Ticket(_) | Step::Later(_)) => step.map(move |flow| {
+                    gate.leave(ticket);
+                    flow
+                }),
             };
         }
         let bio = bio.take();
-        // The request may be answered in parts or go down; either way this claim must end when it does. It is known
-        // only later which, so a request that waited always goes down by itself.
+        // The request may be answered in parts or go down; either way it must leave when it ends. It is known only later
+        // which, so a request that waited always goes down by itself.
         Step::later(async move {
-            locks.granted(ticket).await;
+            gate.admitted(ticket).await;
             let done = send(&io, bio, map).await;
-            locks.leave(ticket);
+            gate.leave(ticket);
             Flow::Done(done)
         })
     }
 
     /// Ends what [`Mover::pass`] began for a request that went down.
     pub fn complete(&self, ctx: &mut Ctx<'_>) {
-        let ticket = std::mem::take(&mut ctx.scratch);
-        if ticket != 0 {
-            self.locks.leave(ticket);
+        let word = std::mem::take(&mut ctx.scratch) as u32;
+        if let Some(ticket) = Ticket::of_word(word) {
+            self.gate.leave(ticket);
         }
-    }
-
-    /// Waits until nothing that moves touches `range` of the upper port, and keeps it so until the claim is given back
-    /// with [`Mover::release`]: for requests that the extension answers by itself.
-    pub async fn claim(&self, range: ByteRange) -> u64 {
-        let ticket = self.locks.enter([range], Mode::Shared);
-        self.locks.granted(ticket).await;
-        ticket
-    }
-
-    /// Ends a claim.
-    pub fn release(&self, ticket: u64) {
-        self.locks.leave(ticket);
     }
 
     /// Copies `moves`, in the order of their sources.
@@ -277,11 +265,17 @@ impl Mover {
 
     /// Moves one batch; the job is held until it is done.
     async fn batch(&self, job: Option<WorkPermit>, io: Io, batch: Vec<Move>, moved: Moved<'_>, report: &mut Report) {
-        let ticket = self.locks.enter(batch.iter().map(Move::upper_range), Mode::Exclusive);
-        self.locks.granted(ticket).await;
+        let ranges = order::joined(&batch);
+        let _transit = self.transits.begin(ranges.clone()).await;
+        let mut holds = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            holds.push(self.gate.hold_range(*range).await);
+        }
         transfer::batch(&io, &self.settings, batch, moved, report).await;
-        self.locks.leave(ticket);
-        drop(job);
+        drop((holds, job));
+        for range in ranges {
+            self.gate.drained(range).await;
+        }
     }
 }
 
@@ -293,14 +287,6 @@ pub async fn send(io: &Io, mut bio: Bio, map: impl Fn(u64) -> LowerExtent) -> Do
         Flow::Down => io.submit(bio).await,
         Flow::Resume(other) => io.submit(other).await,
     }
-}
-
-/// Gives a claim up when a request has been answered in parts.
-fn leave_after(step: Step<Flow>, locks: Rc<RangeLocks>, ticket: u64) -> Step<Flow> {
-    step.map(move |flow: Flow| {
-        locks.leave(ticket);
-        flow
-    })
 }
 
 #[cfg(test)]

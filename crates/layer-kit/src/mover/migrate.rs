@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use esker_base::{Bits, ByteRange, Nanos};
+use esker_base::{Bits, Nanos};
 use esker_block::split::LowerAddress;
 use esker_block::{Bio, Buf, Tag};
 use esker_rt::sync::{Either, race};
@@ -115,7 +115,7 @@ impl Mover {
     /// Moves a range beside its clients, which go through the mover's gate.
     pub async fn migrate(&self, way: &Way, transit: Move, pace: &dyn Pace, switched: Switched<'_>) -> Outcome {
         let range = transit.upper_range();
-        let Some(_alone) = Alone::begin(self, range) else { return Outcome::Abandoned(Cause::Cancelled) };
+        let Some(_transit) = self.transits.try_begin(vec![range]) else { return Outcome::Abandoned(Cause::Cancelled) };
         let rules = &self.rules;
         let units = usize::try_from(range.len().div_ceil(rules.unit)).expect("as many units as memory can count");
         let mut stale = Bits::new(units);
@@ -134,29 +134,6 @@ impl Mover {
             Err(why) if units > 0 => Outcome::Part { units: units as u32, why },
             Err(why) => Outcome::Abandoned(why),
         }
-    }
-}
-
-/// The right to migrate a range, until it is dropped.
-struct Alone<'a> {
-    mover: &'a Mover,
-    range: ByteRange,
-}
-
-impl Alone<'_> {
-    fn begin(mover: &Mover, range: ByteRange) -> Option<Alone<'_>> {
-        let mut transits = mover.transits.borrow_mut();
-        if transits.iter().any(|other| other.overlaps(range)) {
-            return None;
-        }
-        transits.push(range);
-        Some(Alone { mover, range })
-    }
-}
-
-impl Drop for Alone<'_> {
-    fn drop(&mut self) {
-        self.mover.transits.borrow_mut().retain(|range| *range != self.range);
     }
 }
 

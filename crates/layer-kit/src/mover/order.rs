@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use esker_base::{ByteRange, span};
+
 use crate::mover::{Move, Shape};
 use esker_block::split::LowerAddress;
 
@@ -92,6 +94,20 @@ fn cut(one: Move, max: u64) -> Vec<Move> {
     (0..one.len.div_ceil(max)).map(|i| piece(i * max)).collect()
 }
 
+/// The ranges of the upper port that moves touch, as few as possible and in order.
+pub(super) fn joined(moves: &[Move]) -> Vec<ByteRange> {
+    let mut ranges: Vec<ByteRange> = moves.iter().map(Move::upper_range).collect();
+    ranges.sort_by_key(|range| range.start());
+    ranges.dedup_by(|next, last| {
+        let is_joined = next.start() <= last.end();
+        if is_joined {
+            *last = span(last.start(), last.end().max(next.end()) - last.start());
+        }
+        is_joined
+    });
+    ranges
+}
+
 /// Sorts `moves` by `place` and groups those that lie one after the other, up to `max` bytes.
 pub(super) fn runs(moves: &mut [Move], place: fn(&Move) -> LowerAddress, max: u64) -> Vec<Range<usize>> {
     moves.sort_by_key(place);
@@ -138,6 +154,12 @@ mod tests {
         let lens: Vec<Vec<(u64, u64)>> =
             batches.iter().map(|batch| batch.iter().map(|one| (one.from.at, one.len)).collect()).collect();
         assert_eq!(lens, [vec![(0, 5), (50, 5)], vec![(100, 10)], vec![(110, 10)], vec![(120, 5)]]);
+    }
+
+    #[test]
+    fn ranges_that_touch_are_joined() {
+        let moves = [moving(20, 0, 10), moving(0, 100, 10), moving(10, 200, 5), moving(12, 300, 2), moving(29, 400, 9)];
+        assert_eq!(joined(&moves), [span(0, 15), span(20, 18)]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use esker_base::{Nanos, Stream, Time, span};
 use esker_block::{Arity, Buf, Device, Extension, Kind, KindError, Layer, Make, OpenContext, Role, Routes, VolumeId};
