@@ -117,7 +117,7 @@ impl<D: Director> Aside<D> {
 
     /// Whether a part would get a copy if there were a free slot.
     fn needs_slot(&self, op: &Op, part: &Part) -> bool {
-        let is_aligned = part.range.start() % PAGE == 0 && part.range.end() % PAGE == 0;
+        let is_aligned = part.range.start().is_multiple_of(PAGE) && part.range.end().is_multiple_of(PAGE);
         let fits = self.units.range(part.unit).end() <= self.config.size;
         // One part may be there less than whole; a request has at most two such parts.
         let has_part = self.units.is_whole(part) || self.units.map.parts_left() >= 2;
@@ -135,10 +135,8 @@ impl<D: Director> Aside<D> {
             return Some(Obstacle::Arriving);
         }
         match self.units.find(part.unit) {
-            Some(slot) if !self.takes_from_home(op, part) => match op {
-                Op::Discard => None,
-                _ => self.obstacle_aside(slot, part),
-            },
+            Some(_) if !self.takes_from_home(op, part) && *op == Op::Discard => None,
+            Some(slot) if !self.takes_from_home(op, part) => self.obstacle_aside(slot, part),
             None if is_put && self.needs_slot(op, part) => None,
             // The copy is given up first. The medium may name it while home changes only if it is dirty there.
             _ if !self.gate.may_go_home(ticket) => Some(Obstacle::WriteBack),
@@ -272,9 +270,10 @@ impl<D: Director> Aside<D> {
                 Target::Slot(slot) | Target::Fresh(slot) => (FAST, self.units.place(*slot, part.range.start())),
                 Target::Nowhere => continue,
             };
-            let buf = match bio.op {
-                Op::Write => bio.buf.slice((part.range.start() - bio.offset()) as usize, part.range.len() as usize),
-                _ => Buf::empty(),
+            let at_in_bio = (part.range.start() - bio.offset()) as usize;
+            let buf = match bio.op == Op::Write {
+                true => bio.buf.slice(at_in_bio, part.range.len() as usize),
+                false => Buf::empty(),
             };
             sent.push((*part, *target));
             bios.push(bio.part(bio.op.clone(), span(at, part.range.len()), buf).to(io.lower(lower)));
@@ -332,8 +331,7 @@ impl<D: Director> Aside<D> {
         let claim = self.locks.enter([bio.range], Mode::Exclusive);
         self.locks.granted(claim).await;
         let parts: Vec<Part> = self.units.parts(bio.range).collect();
-        loop {
-            let Some(obstacle) = parts.iter().find_map(|part| self.obstacle_home(part)) else { break };
+        while let Some(obstacle) = parts.iter().find_map(|part| self.obstacle_home(part)) {
             if let Err(error) = self.overcome(io, obstacle, ticket).await {
                 self.leave_both(ticket, claim);
                 return bio.fail(error);
