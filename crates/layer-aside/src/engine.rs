@@ -10,7 +10,7 @@ use esker_block::{BioError, Class, KindError, Latch, LayerHandle, Stat, Tag, Tro
 use esker_caching::Slot;
 use esker_layer_kit::gate::Gate;
 use esker_layer_kit::slots::{Found, LowerSet, NOTE_BYTES, SlotEntry, SlotMap, SlotMarks};
-use esker_layer_kit::{Background, Io, Task, Then};
+use esker_layer_kit::{Background, Io, Task, Then, Turn};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
@@ -55,6 +55,7 @@ pub struct Aside<D> {
     pub(crate) locks: Rc<RangeLocks>,
     /// Lower devices that were written since they were flushed.
     pub(crate) written: [Cell<bool>; 2],
+    flushes: Turn,
     /// Requests of clients that are under way at home, and when the last one ended.
     pub(crate) home_under_way: Cell<u64>,
     pub(crate) home_last: Cell<Time>,
@@ -114,6 +115,7 @@ impl<D: Director> Aside<D> {
             free: RefCell::default(),
             locks: Rc::default(),
             written: [Cell::new(true), Cell::new(true)],
+            flushes: Turn::default(),
             home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
             used: Cell::default(),
@@ -350,6 +352,12 @@ impl<D: Director> Aside<D> {
     /// # Errors
     /// The devices'; the layer is latched then.
     pub(crate) async fn sync(&self, io: &Io) -> Result<(), BioError> {
+        // A flush that finds nothing written waits for the one that took it.
+        self.flushes.alone(self.flush(io)).await?;
+        self.commit(io).await
+    }
+
+    async fn flush(&self, io: &Io) -> Result<(), BioError> {
         self.latch.check()?;
         for lower in [FAST, HOME] {
             if self.written[lower].replace(false)
@@ -359,7 +367,7 @@ impl<D: Director> Aside<D> {
                 return Err(error);
             }
         }
-        self.commit(io).await
+        Ok(())
     }
 
     /// Makes all changes of the map durable.

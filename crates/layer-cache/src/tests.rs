@@ -99,6 +99,23 @@ fn writes_go_where_the_mode_says() {
 }
 
 #[test]
+fn a_flush_waits_for_the_one_before_it() {
+    with("line=4KiB", async |vol| {
+        write(&vol, 0, &[1; 4096]).await;
+        write(&vol, 0, &[2; 4096]).await;
+        flush(&vol).await;
+        write(&vol, 0, &[3; 4096]).await;
+        let begun = vol.stack().rt().now();
+        let (rt, first) = (vol.stack().rt().clone(), vol.clone());
+        let first = rt.spawn("first", async move { flush(&first).await });
+        rt.sleep(Nanos(1)).await;
+        flush(&vol).await;
+        assert!(rt.now().since(begun) >= Nanos::micros(5), "the write in place is on the medium");
+        first.await;
+    });
+}
+
+#[test]
 fn a_long_stream_passes_by() {
     for (bypass, filled) in [("64KiB", false), ("0", true)] {
         with(&format!("line=4KiB bypass={bypass}"), async move |vol| {
@@ -240,6 +257,26 @@ fn another_mode_brings_home_what_write_back_left() {
                 assert_eq!(read(&home, block * 4096, 4096).await, [block as u8 + 1; 4096]);
             }
             vol.stack().close().await;
+        });
+    }
+}
+
+#[test]
+fn pages_of_lines_that_are_there_in_part_outlive_kill_after_kill() {
+    let text = kept(5).replace("line=4KiB", "line=16KiB");
+    for round in 0..6_u8 {
+        bench::with(KINDS, &text, async move |vol| {
+            for page in 0..16 * u64::from(round) {
+                let at = page % 16 * 16384 + page / 16 % 4 * 4096;
+                let written = (0..round).rev().find(|round| u64::from(*round) * 16 <= page).unwrap();
+                let last = if page + 64 < 16 * u64::from(round) { continue } else { written };
+                assert_eq!(read(&vol, at, 4096).await, [last + 1; 4096], "round {round}, page {page}");
+            }
+            for page in 16 * u64::from(round)..16 * (u64::from(round) + 1) {
+                write(&vol, page % 16 * 16384 + page / 16 % 4 * 4096, &[round + 1; 4096]).await;
+                flush(&vol).await;
+            }
+            std::mem::forget(vol);
         });
     }
 }

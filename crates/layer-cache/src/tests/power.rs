@@ -25,3 +25,12 @@ fn a_cached_volume_keeps_its_promises_in_every_crash_state() {
     check("cache line=4KiB strict=true", "224KiB", 1000);
     check("cache line=4KiB bypass=4KiB", "224KiB", 1000);
 }
+
+/// Few slots for many lines: copies are given up all the time, and slots are used again.
+#[test]
+fn slots_that_are_used_again_lose_nothing_in_any_crash_state() {
+    for mode in super::MODES {
+        check(&format!("cache mode={mode} line=4KiB bypass=0 dirty=0.2 clean_share=1"), "172KiB", 1000);
+        check(&format!("cache mode={mode} line=8KiB bypass=0 dirty=0.2 clean_share=1"), "188KiB", 1000);
+    }
+}
