@@ -241,6 +241,30 @@ fn what_cannot_be_read_or_written_stays_where_it_is_and_is_reported() {
     });
 }
 
+#[test]
+fn a_batch_ends_when_no_request_is_at_its_sources_and_holds_only_its_own_bytes() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let (gate, io) = (Gate::default(), memory_io(&rt, &[Media::new(UNITS * UNIT), Media::new(UNITS * UNIT)]));
+        let mover = Mover::migrating(gate.clone(), Rules::of(&Settings::tiny()));
+        let [read, beside] = [0, UNIT].map(|at| gate.enter(span(at, 512), false));
+        let place = |lower| LowerAddress { lower, at: 0 };
+        let moves = vec![Move { upper: 0, from: place(0), to: place(1), len: UNIT }];
+        let held = gate.clone();
+        let moved = move |_: &Io, _: &[Move]| {
+            let [inside, outside] = [0, UNIT].map(|at| held.enter(span(at, 512), true));
+            assert!(!held.may_go(inside) && held.may_go(outside));
+            [inside, outside].into_iter().for_each(|ticket| held.leave(ticket));
+            Step::Now(Ok(()))
+        };
+        let ended = rt.spawn("moving", async move { mover.copy(&Way::Io(io), moves, &moved).await });
+        rt.sleep(Nanos::millis(1)).await;
+        assert!(!ended.is_done(), "a read is at the source");
+        gate.leave(read);
+        assert_eq!(ended.await.unwrap().moved, UNIT);
+        gate.leave(beside);
+    });
+}
+
 /// A disk that notes where its reads begin.
 struct Noting {
     inner: Rc<dyn Device>,
