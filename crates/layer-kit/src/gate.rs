@@ -1,8 +1,8 @@
 //! The gate: which requests are under way on which bytes of an upper port.
 //!
 //! Clients enter before they are routed and leave when they are answered. They are never compared with each other.
-//! Movers are few, and look at clients: they watch which units change, hold changes back for a moment, and wait for
-//! the end of requests that are under way. Where no mover looks, a client pays for one branch.
+//! Movers are few, and look at clients: they watch which units change, hold changes back, and wait until requests that
+//! are under way have ended. Where no mover looks, a client pays for one branch.
 //!
 //! A request that *goes* may be anywhere below. One that *waits* is nowhere below: it asks the map of its layer when it
 //! goes. Only requests that go are marked, waited for and counted as under way. A request begins to go when it enters,

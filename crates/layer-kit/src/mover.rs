@@ -5,8 +5,8 @@
 //! Which of the first and last holds, the map of the extension says, which is asked only after the wait.
 //!
 //! Clients are in a [`Gate`] from before they are routed until they are answered ([`Mover::pass`]). A batch of moves
-//! holds the changes of its bytes from before it reads until the map has changed: so no change is lost between the copy
-//! and the map. It ends when the requests that were routed before have ended: so no read finds a source that has other
+//! holds the changes of its bytes from before it reads until the map has changed. So no change is lost between the copy
+//! and the map. It ends when the requests that were routed before have ended. So no read finds a source that has other
 //! content.
 //!
 //! Lock order: a batch enters the stack first and holds then. A request that waits for a hold therefore never waits for
@@ -128,9 +128,9 @@ impl Way {
     }
 }
 
-/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and no change of them is under
-/// way: the extension's map changes here, and is made durable here if it must be. Reads may be at their sources until
-/// the mover has done the batch.
+/// Called when moves have been copied (and flushed, if the mover is [`Settings::durable`]) and changes of them wait.
+/// The extension's map changes here, and is made durable here if it must be. Reads may be at the sources until the
+/// mover has done the batch.
 pub type Moved<'a> = &'a dyn Fn(&Io, &[Move]) -> Step<Result<(), BioError>>;
 
 /// For copies after which clients still find the bytes where they were.
@@ -180,9 +180,9 @@ impl Mover {
         Mover { settings, rules, gate, transits: Transits::default() }
     }
 
-    /// Passes a client's request, and a change only when its bytes are not being moved: to where `map` says that they
-    /// lie then, in parts if they lie apart. [`Mover::complete`] must follow in the extension's `complete`. Flushes and range
-    /// vectors are the extension's own business.
+    /// Passes a client's request to where `map` says that its bytes lie, in parts if they lie apart. A change waits
+    /// while its bytes are being moved, and `map` is asked then. [`Mover::complete`] must follow in the extension's
+    /// `complete`. Flushes and range vectors are the extension's own business.
     pub fn pass(&self, ctx: &mut Ctx<'_>, bio: &mut Bio, map: impl Fn(u64) -> LowerExtent + 'static) -> Step<Flow> {
         if matches!(bio.op, Op::Flush | Op::Ranges(_)) {
             return Step::Now(Flow::Down);
@@ -204,8 +204,8 @@ impl Mover {
             };
         }
         let bio = bio.take();
-        // The request may be answered in parts or go down; either way it must leave when it ends. It is known only later
-        // which, so a request that waited always goes down by itself.
+        // The request may be answered in parts or go down; either way it must leave when it ends. It is known only
+        // later which, so a request that waited always goes down by itself.
         Step::later(async move {
             gate.admitted(ticket).await;
             let done = send(&io, bio, map).await;
