@@ -46,13 +46,16 @@ pub struct Rules {
     pub width: usize,
     /// The tag of all requests.
     pub tag: Tag,
+    /// Whether copies carry no bytes, as in a simulation: both lower devices take described payloads
+    /// ([`Limits::described`](esker_block::Limits::described)).
+    pub described: bool,
 }
 
 impl Rules {
     /// Batches of a mover as units.
     pub(super) fn of(settings: &Settings) -> Rules {
         let Settings { batch: unit, width, tag, .. } = *settings;
-        Rules { unit, grain: Grain::Whole, passes: 2, hold_max: Nanos::millis(50), width, tag }
+        Rules { unit, grain: Grain::Whole, passes: 2, hold_max: Nanos::millis(50), width, tag, described: false }
     }
 
     /// Units as batches.
@@ -248,7 +251,8 @@ impl Course<'_> {
         let Move { from, to, .. } = self.transit;
         let moves: Vec<Move> = units.iter().map(|unit| self.part(&(*unit..unit + 1))).collect();
         let bio = |bio: Bio, place: LowerAddress| bio.tagged(self.rules.tag).to(io.lower(place.lower));
-        let read = |one: &Move| bio(Bio::read(one.from.at, Buf::unique(io.pool(), one.len as usize)), from);
+        let buf = |len: usize| if self.rules.described { Buf::described(len, 0) } else { Buf::unique(io.pool(), len) };
+        let read = |one: &Move| bio(Bio::read(one.from.at, buf(one.len as usize)), from);
         let read = io.all(moves.iter().map(read).collect(), self.rules.width).await;
         if read.iter().any(|returned| returned.result.is_err()) {
             return Err(Cause::Read);

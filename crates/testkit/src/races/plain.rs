@@ -108,7 +108,7 @@ struct Plain {
 
 fn rules(grain: Grain) -> Rules {
     let tag = Tag::of(Class::Background);
-    Rules { unit: UNIT, grain, passes: 2, hold_max: Nanos::millis(5), width: 2, tag }
+    Rules { unit: UNIT, grain, passes: 2, hold_max: Nanos::millis(5), width: 2, tag, described: false }
 }
 
 impl Plain {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use esker_base::Time;
 use esker_block::ext::Enter;
 use esker_block::step::LocalFuture;
-use esker_block::{Class, Device, LayerHandle, Step, WorkPermit};
+use esker_block::{BioError, Class, Device, Done, LayerHandle, Limits, Step, WorkPermit};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -20,7 +20,8 @@ const SIZE: u64 = 64 * UNIT;
 const LATENCY: Nanos = Nanos::micros(10);
 
 fn rules(grain: Grain) -> Rules {
-    Rules { unit: UNIT, grain, passes: 2, hold_max: Nanos::millis(1), width: 2, tag: Tag::of(Class::Background) }
+    let (hold_max, tag) = (Nanos::millis(1), Tag::of(Class::Background));
+    Rules { unit: UNIT, grain, passes: 2, hold_max, width: 2, tag, described: false }
 }
 
 /// Two devices, of which the first is filled.
@@ -153,6 +154,34 @@ fn a_range_that_is_too_hot_switches_unit_by_unit_up_to_the_hot_one() {
         assert!(rt.now() >= least && bed.gate.may_go(stuck) && bed.gate.waiting() == 0, "{:?}", rt.now());
         bed.gate.leave(stuck);
     });
+}
+
+/// A device that holds no bytes.
+struct Hollow(Limits);
+
+impl Device for Hollow {
+    fn limits(&self) -> &Limits {
+        &self.0
+    }
+
+    fn submit(&self, bio: Bio) -> Step<Done> {
+        Step::Now(if bio.buf.is_described() { bio.ok() } else { bio.fail(BioError::invalid("bytes are carried")) })
+    }
+}
+
+#[test]
+fn copies_of_a_simulation_carry_no_bytes() {
+    for (described, expected) in
+        [(true, Outcome::Moved { passes: 0, held: Nanos::ZERO }), (false, Outcome::Abandoned(Cause::Read))]
+    {
+        twice(SimConfig::seeded(1), move |rt| async move {
+            let device = || -> Rc<dyn Device> { Rc::new(Hollow(Limits::plain(SIZE, 512))) };
+            let way = Way::Io(Io::over(&rt, &Pool::default(), vec![device(), device()]));
+            let mover = Mover::migrating(Gate::default(), Rules { described, ..rules(Grain::Whole) });
+            let transit = Bed::new(&rt).transit(8 * UNIT);
+            assert_eq!(mover.migrate(&way, transit, &Noted::stopping_after(9), &nothing).await, expected);
+        });
+    }
 }
 
 #[test]
