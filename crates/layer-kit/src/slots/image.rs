@@ -154,12 +154,7 @@ impl Table {
         self.changed.iter_mut().for_each(|cells| cells.set(cell as usize));
     }
 
-    /// An image lacks what all cells hold.
-    pub(super) fn change_all(&mut self, epoch: u64) {
-        self.changed[image(epoch)].set_all();
-    }
-
-    /// An image lacks what these cells hold.
+    /// The image of `epoch` lacks what a cell holds.
     pub(super) fn change_cell(&mut self, epoch: u64, cell: u32) {
         self.changed[image(epoch)].set(cell as usize);
     }

@@ -17,7 +17,7 @@ use super::MapError;
 use super::head::SlotHead;
 use super::image::Table;
 use super::journal::{Half, Record, Replayed};
-use super::layout::{HEADS, PER_CELL};
+use super::layout::HEADS;
 use crate::media;
 
 /// Bytes that are read at once, at most.
@@ -96,7 +96,7 @@ pub(super) async fn recover(
         touch(&mut touched, record);
     }
     let is_clean = head.is_clean && !is_begun && now.next == head.next;
-    mark_changed(&mut table, &head, &log, is_clean && damaged.is_empty());
+    compare(&mut table, &head, read).await?;
     Ok(Recovered {
         remains: log.half(head.epoch + 1).remains(now.next, later.next),
         replayed: (before.records.len() + now.records.len() + later.records.len()) as u64,
@@ -111,20 +111,23 @@ pub(super) async fn recover(
     })
 }
 
-/// Notes which cells of the images lack what the table holds. After a clean stop the journal of the epoch before says
-/// what its image lacks; otherwise it may lack anything.
-fn mark_changed(table: &mut Table, head: &SlotHead, log: &Log<'_>, trusts_journal: bool) {
-    let before = log.before(None).ok().filter(|_| trusts_journal);
-    let Some(before) = before else {
-        table.change_all(0);
-        table.change_all(1);
-        return;
-    };
-    for record in &before.records {
-        if let Record::Set { slot, .. } = record {
-            table.change_cell(head.epoch + 1, slot / PER_CELL);
+/// Notes which cells of the image that does not count are not what the table holds: older, lost or damaged.
+async fn compare(
+    table: &mut Table,
+    head: &SlotHead,
+    read: &impl AsyncFn(u64, u64) -> Result<Vec<u8>, BioError>,
+) -> Result<(), MapError> {
+    let (layout, epoch) = (head.layout, head.epoch + 1);
+    let mut cells = 0..layout.cells();
+    for from in (0..layout.image_len()).step_by(small(CHUNK)) {
+        let bytes = read(layout.image_at(epoch) + from, CHUNK.min(layout.image_len() - from)).await?;
+        for (bytes, cell) in bytes.chunks_exact(CELL).zip(&mut cells) {
+            if table.sealed(head.set, epoch, cell, None) != bytes {
+                table.change_cell(epoch, cell);
+            }
         }
     }
+    Ok(())
 }
 
 fn touch(touched: &mut Bits, record: &Record) {

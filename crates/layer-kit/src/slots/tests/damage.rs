@@ -102,7 +102,15 @@ fn the_older_image_serves_and_the_damaged_cell_is_mended() {
         let other = layout.cell_at(epoch + 1, 1);
         let damaged = spoiled(&media, |bytes| bytes[other as usize + 3] ^= 1);
         assert_eq!(checked(&damaged).unwrap().findings, [check::SlotFinding::Cell(other)]);
-        assert_eq!(state(&damaged, &shape), Ok(whole));
+        assert_eq!(state(&damaged, &shape), Ok(whole.clone()));
+        begun(&damaged, &shape, async |rig| rig.settle().await);
+        assert_eq!(checked(&damaged).unwrap().wrong, 0);
+        // So is one that the device lost.
+        let lost = spoiled(&media, |bytes| bytes[other as usize..other as usize + CELL].fill(0));
+        for _ in 0..2 {
+            begun(&lost, &shape, async |rig| rig.settle().await);
+            assert_eq!(state(&lost, &shape).unwrap().0, whole.0);
+        }
     }
 }
 
