@@ -99,10 +99,11 @@ impl SlotMap {
             return Due::Nothing;
         }
         let room = (self.layout.sectors() - (log.next - log.first)) / self.unit * self.unit;
-        // What a checkpoint needs is one commit under each rule, so that it fits.
+        // What a checkpoint needs must fit, if need be as one commit.
         let needed = log.goal.saturating_sub(log.taken) as usize;
+        let rest = (2 * log.waiting.records() / PER_SECTOR + 1) as u64;
         let groups = match self.commit {
-            CommitRule::Each if needed == 0 => 1,
+            CommitRule::Each if needed == 0 || self.unit + rest.next_multiple_of(self.unit) <= room => 1,
             CommitRule::Each => needed,
             CommitRule::Group => usize::MAX,
         };

@@ -154,6 +154,11 @@ impl Table {
         self.changed.iter_mut().for_each(|cells| cells.set(cell as usize));
     }
 
+    /// Whether no slot of a cell has an entry.
+    pub(super) fn is_unused(&self, cell: u32) -> bool {
+        self.slots_of(cell).all(|slot| self.is_empty(slot))
+    }
+
     /// The image of `epoch` lacks what a cell holds.
     pub(super) fn change_cell(&mut self, epoch: u64, cell: u32) {
         self.changed[image(epoch)].set(cell as usize);
