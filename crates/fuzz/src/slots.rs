@@ -1,6 +1,5 @@
-//! The medium of a map of slots: nothing on it makes reader or checker fall, and a map that the checker calls sound can
-//! be gone on with. Each input is tried as it is, and once more with right checksums, so that what lies behind them is
-//! reached.
+//! The medium of a map of slots. Nothing on it makes reader or checker fall, and a map that the checker calls sound can
+//! be used. Each input is tried as it is, and once more with right checksums, so that what lies behind them is reached.
 
 use std::rc::Rc;
 

@@ -90,6 +90,7 @@ mod lfs_replay;
 mod lfs_snapshot;
 mod lfs_trace;
 mod lfs_tracking;
+mod map_commit;
 mod mounted;
 mod mrc_accuracy;
 mod nbd_vs_peers;
@@ -272,6 +273,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("mrc-accuracy", mrc_accuracy::run)
         .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
         .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),
+    Experiment::simulated("map-commit", map_commit::run)
+        .about("Flushes and time of changes of the map of slots on a disk: shared commits, one for each, touched zones")
+        .after("the issue of caches and tiers, item 9: at most 50 flushes per 1,000 updates, a fifth of the time"),
     Experiment::simulated("lfs-bimodal", lfs_bimodal::run)
         .about("How full segments are behind 24 rounds of filling and cleaning, by policy, in 512 bins (simulated, with plots)")
         .after("the thesis on NILFS2, figure 7.5; acceptance item 51 of the issue on log-structured file systems"),

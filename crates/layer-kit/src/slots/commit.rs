@@ -1,8 +1,8 @@
 //! Commits and checkpoints: what makes changes durable, in which order, and what follows when that fails.
 //!
 //! Lock order: the turn to write the journal (`commits`), then the turn to write a checkpoint (`checkpoints`). A
-//! checkpoint that is under way waits for the former only until the groups are durable that had come before it, and
-//! these find room in the half that it began.
+//! checkpoint that is under way needs the former for the groups before its beginning only. These find room in the half
+//! that it began.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -282,7 +282,7 @@ impl SlotMap {
     }
 
     /// Writes heads that say that the map is in use, with the owner's `note`, before the first change. Both heads say
-    /// so then, so that a damaged one brings no older note back.
+    /// so then: a damaged one brings no older note back.
     ///
     /// # Errors
     /// As [`SlotMap::commit`].
@@ -383,7 +383,7 @@ impl SlotMap {
         }
     }
 
-    /// Lets zones go quiet to which nothing was written for 30 s: behind a flush of all lower devices their entries are
+    /// Lets zones go quiet to which nothing was written for 30 s. Behind a flush of all lower devices their entries are
     /// not doubtful any more. Call it every few seconds.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //!
 //! A head is longer than what a power cut leaves whole. A torn one is damaged, and then the older one serves: the
 //! journal leads from it to the same state, or proves it stale. All content of the first head lies in its first 512
-//! bytes, so a power cut while a map is made leaves a blank device or a map.
+//! bytes. So a power cut while a map is made leaves a blank device or a map.
 
 use std::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
-//! What a map holds, found from the bytes of its lower device: the newest sound head, its image, its half of the
-//! journal, and the next half if it was begun.
+//! What a map holds, found from the bytes of its lower device. The newest sound head counts, then its image, its half
+//! of the journal, and the next half if it was begun.
 //!
 //! Where a cell of that image is damaged, the image of the epoch before serves, with the halves of both epochs. They
 //! are whole until the next half is begun, and the numbers of their sectors say whether they are.
