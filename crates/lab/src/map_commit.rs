@@ -1,11 +1,11 @@
 //! `map-commit`: what it costs to make changes of the durable map of slots durable, on a modelled disk.
 //!
-//! Each client changes the entry of a slot, waits until the change is durable, and begins anew. The entry relies on data
-//! of the disk itself, so each commit is a flush of the disk and a forced write of the journal. The figures count both,
-//! and those of checkpoints. `flushes_per_1000_updates` is that of 1,000 clients, with `_64` that of 64 clients, of
-//! whom about half share a commit. `each_over_group` is the time of changes of 64 clients that have a commit of their
-//! own, over that of shared commits. `touch_per_s` are the zones that 64 clients touch, each before a first write to a
-//! clean entry. All times are those of virtual time.
+//! Each client changes the entry of a slot, waits until the change is durable, and begins anew. The entry relies on
+//! data of the disk itself, so each commit is a flush of the disk and a forced write of the journal. The figures count
+//! both, and those of checkpoints. `flushes_per_1000_updates` is that of 1,000 clients, with `_64` that of 64 clients,
+//! of which about half share a commit. `each_over_group` is the time of changes of 64 clients with a commit of their
+//! own, over that with shared commits. `touch_per_s` are the zones that 64 clients touch, each before a first write to
+//! a clean entry. All times are those of virtual time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
