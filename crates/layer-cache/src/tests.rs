@@ -243,7 +243,7 @@ fn a_home_that_was_changed_without_the_cache_is_refused_or_adopted() {
 }
 
 #[test]
-fn another_mode_brings_home_what_write_back_left() {
+fn another_mode_writes_home_what_write_back_left() {
     bench::with(KINDS, &kept(4), async |vol| {
         fill(&vol).await;
         vol.stack().close().await;
