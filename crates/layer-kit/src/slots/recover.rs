@@ -96,7 +96,11 @@ pub(super) async fn recover(
         touch(&mut touched, record);
     }
     let is_clean = head.is_clean && !is_begun && now.next == head.next;
-    compare(&mut table, &head, read).await?;
+    compare(&mut table, &head, head.epoch + 1, read).await?;
+    if !damaged.is_empty() {
+        // The table does not come from this image, so the journal does not say what it lacks.
+        compare(&mut table, &head, head.epoch, read).await?;
+    }
     Ok(Recovered {
         remains: log.half(head.epoch + 1).remains(now.next, later.next),
         replayed: (before.records.len() + now.records.len() + later.records.len()) as u64,
@@ -111,13 +115,14 @@ pub(super) async fn recover(
     })
 }
 
-/// Notes which cells of the image that does not count are not what the table holds: older, lost or damaged.
+/// Notes which cells of the image of `epoch` are not what the table holds: older, lost or damaged.
 async fn compare(
     table: &mut Table,
     head: &SlotHead,
+    epoch: u64,
     read: &impl AsyncFn(u64, u64) -> Result<Vec<u8>, BioError>,
 ) -> Result<(), MapError> {
-    let (layout, epoch) = (head.layout, head.epoch + 1);
+    let layout = head.layout;
     let mut cells = 0..layout.cells();
     for from in (0..layout.image_len()).step_by(small(CHUNK)) {
         let bytes = read(layout.image_at(epoch) + from, CHUNK.min(layout.image_len() - from)).await?;

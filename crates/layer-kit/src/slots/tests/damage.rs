@@ -165,6 +165,37 @@ fn next_sector(media: &Rc<Media>) -> u64 {
     on(media, &shape(150, 3), async |rig, _| rig.map.log.borrow().next)
 }
 
+/// A power cut during a checkpoint leaves cells in the older image that are newer than the journal's records for it.
+#[test]
+fn an_older_image_that_is_partly_newer_serves_and_both_images_are_mended() {
+    let (media, shape, layout) = used(false);
+    begun(&media, &shape, async |rig| {
+        assert!(rig.map.take(130));
+        rig.map.set(&[(130, Some(SlotEntry::of(500)))], LowerSet::NONE);
+        rig.commit().await;
+    });
+    let (whole, head) = (state(&media, &shape).unwrap(), head_of(&media));
+    let (set, epoch) = (head.set, head.epoch);
+    let cells = on(&media, &shape, async move |rig, _| {
+        let table = rig.map.table.borrow();
+        (0..layout.cells()).flat_map(|cell| table.sealed(set, epoch + 1, cell, None)).collect::<Vec<u8>>()
+    });
+    let damaged = spoiled(&media, |bytes| {
+        bytes[layout.image_at(epoch + 1) as usize..][..cells.len()].copy_from_slice(&cells);
+        bytes[layout.cell_at(epoch, 1) as usize] ^= 1;
+    });
+    let kept = |media: &Rc<Media>| state(media, &shape).map(|(entries, masks, _)| (entries, masks));
+    for _ in 0..3 {
+        assert_eq!(kept(&damaged), Ok((whole.0.clone(), whole.1.clone())));
+        on(&damaged, &shape, async |rig, _| rig.begin().await);
+    }
+    // Each image alone holds all of it.
+    for epoch in [0, 1] {
+        let single = spoiled(&damaged, |bytes| bytes[layout.cell_at(epoch, 1) as usize] ^= 1);
+        assert_eq!(kept(&single), Ok((whole.0.clone(), whole.1.clone())));
+    }
+}
+
 #[test]
 fn two_damaged_images_are_refused_with_the_byte() {
     let (media, shape, layout) = used(false);
@@ -310,10 +341,25 @@ fn damage_of_what_a_crash_left_never_mixes_changes() {
             };
             let judged = try_on(&damaged, &case.shape, async move |rig, found| {
                 let suspects = if let Found::Unclean { suspects, .. } = found { suspects } else { 0 };
-                power::Judge::new(&story, 4).judge(point, &rig, &home, suspects, damage)
+                let judged = power::Judge::new(&story, 4).judge(point, &rig, &home, suspects, damage);
+                rig.begin().await;
+                rig.settle().await;
+                judged.map(|()| rig.entries())
             });
             match judged {
-                Ok(judged) => judged.map_err(|what| format!("event {point}, byte {at}: {what}"))?,
+                Ok(judged) => {
+                    let entries = judged.map_err(|what| format!("event {point}, byte {at}: {what}"))?;
+                    // Both images hold it from now on.
+                    let again = on(&damaged, &case.shape, async |rig, _| {
+                        rig.begin().await;
+                        rig.settle().await;
+                        rig.entries()
+                    });
+                    let third = on(&damaged, &case.shape, async |rig, _| rig.entries());
+                    if entries != again || entries != third {
+                        return Err(format!("event {point}, byte {at}: {entries:?}, then {again:?}, then {third:?}"));
+                    }
+                }
                 Err(_) => refused += 1,
             }
             served += 1;
