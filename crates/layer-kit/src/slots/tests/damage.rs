@@ -171,7 +171,7 @@ fn an_older_image_that_is_partly_newer_serves_and_both_images_are_mended() {
     let (media, shape, layout) = used(false);
     begun(&media, &shape, async |rig| {
         assert!(rig.map.take(130));
-        rig.map.set(&[(130, Some(SlotEntry::of(500)))], LowerSet::NONE);
+        rig.map.set(&[(130, Some(SlotEntry::of(500).with(SlotMarks::DIRTY)))], LowerSet::NONE);
         rig.commit().await;
     });
     let (whole, head) = (state(&media, &shape).unwrap(), head_of(&media));
