@@ -17,7 +17,7 @@ use esker_layer_kit::slots::{LowerSet, Mask, SlotMarks};
 use crate::config::WriteMode;
 use crate::counts::add;
 use crate::director::{Access, Director, Put};
-use crate::engine::{Aside, METADATA};
+use crate::engine::Aside;
 use crate::units::{Part, with, without};
 use crate::{FAST, HOME, PAGE};
 
@@ -27,8 +27,6 @@ enum Obstacle {
     Arriving,
     /// The medium must say first that copy and home may differ.
     Untouched(Slot),
-    /// A page that the change covers in part is not there.
-    MissingPage(Slot, u64, u64),
     /// A write-back of these bytes is under way.
     WriteBack,
     /// The medium still names a copy that was given up.
@@ -90,20 +88,20 @@ impl<D: Director> Aside<D> {
     }
 
     async fn change_back(self: &Rc<Self>, io: &Io, bio: Bio, ticket: Ticket) -> Done {
-        let parts: Vec<Part> = self.units.parts(bio.range).collect();
         let access = Access { range: bio.range, changes: true, tag: bio.tag };
         let mut is_put = false;
-        for part in &parts {
+        for part in self.units.parts(bio.range) {
             match self.units.find(part.unit) {
                 Some(slot) => self.director.borrow_mut().hit(slot, access),
                 None => is_put |= self.director.borrow_mut().write_miss(part.unit, access) == Put::Aside,
             }
         }
-        let is_put = loop {
+        let (parts, is_put) = loop {
+            let parts = self.cut(&bio);
             let fresh = parts.iter().filter(|part| self.needs_slot(&bio.op, part)).count();
             let is_put = is_put && self.has_free(fresh);
             let obstacle = parts.iter().find_map(|part| self.obstacle(&bio.op, part, is_put, ticket));
-            let Some(obstacle) = obstacle else { break is_put };
+            let Some(obstacle) = obstacle else { break (parts, is_put) };
             if let Err(error) = self.overcome(io, obstacle, ticket).await {
                 return bio.fail(error);
             }
@@ -136,24 +134,53 @@ impl<D: Director> Aside<D> {
         }
         match self.units.find(part.unit) {
             Some(_) if !self.takes_from_home(op, part) && *op == Op::Discard => None,
-            Some(slot) if !self.takes_from_home(op, part) => self.obstacle_aside(slot, part),
+            Some(slot) if !self.takes_from_home(op, part) && !part.is_edge => self.untouched(slot),
             None if is_put && self.needs_slot(op, part) => None,
             // The copy is given up first. The medium may name it while home changes only if it is dirty there.
             _ if !self.gate.may_go_home(ticket) => Some(Obstacle::WriteBack),
-            Some(slot) if !self.units.is_dirty(slot) && !self.units.map.trusts(slot) => Some(Obstacle::Untouched(slot)),
-            _ if self.named.borrow().contains_key(&part.unit) => Some(Obstacle::Named),
-            _ => None,
+            Some(slot) => self.untouched(slot),
+            None if self.named.borrow().contains_key(&part.unit) => Some(Obstacle::Named),
+            None => None,
         }
     }
 
-    fn obstacle_aside(&self, slot: Slot, part: &Part) -> Option<Obstacle> {
-        if !self.units.is_dirty(slot) && !self.units.map.trusts(slot) {
-            return Some(Obstacle::Untouched(slot));
+    /// A clean copy may not differ from home before the medium says so.
+    fn untouched(&self, slot: Slot) -> Option<Obstacle> {
+        let is_told = self.units.is_dirty(slot) || self.units.map.trusts(slot);
+        (!is_told).then_some(Obstacle::Untouched(slot))
+    }
+
+    /// The parts of a change. Where a copy lacks a page that the change covers in part, that edge is a part of its own,
+    /// which goes home: the page stays missing.
+    fn cut(&self, bio: &Bio) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for part in self.units.parts(bio.range) {
+            let slot = self.units.find(part.unit).filter(|_| !self.takes_from_home(&bio.op, &part));
+            let Some(slot) = slot.filter(|_| bio.op != Op::Discard) else {
+                parts.push(part);
+                continue;
+            };
+            let is_missing = |at: u64| self.units.missing(slot, self.units.pages(span(at, 1))).is_some();
+            let (mut from, mut to) = (part.range.start(), part.range.end());
+            let edge = |from: u64, to: u64| Part { range: span(from, to - from), is_edge: true, ..part };
+            let head = (from / PAGE * PAGE + PAGE).min(to);
+            if (!from.is_multiple_of(PAGE) || head - from < PAGE) && is_missing(from) {
+                parts.push(edge(from, head));
+                from = head;
+            }
+            let tail = (to / PAGE * PAGE).max(from);
+            let has_tail = tail < to && is_missing(tail);
+            if has_tail {
+                to = tail;
+            }
+            if from < to {
+                parts.push(Part { range: span(from, to - from), ..part });
+            }
+            if has_tail {
+                parts.push(edge(tail, part.range.end()));
+            }
         }
-        let (touched, whole) = (self.units.pages(part.range), self.units.whole_pages(part.range));
-        let mut edges = touched.filter(|page| !whole.contains(page));
-        let missing = edges.find(|page| self.units.missing(slot, *page..*page + 1).is_some());
-        missing.map(|page| Obstacle::MissingPage(slot, part.unit, page))
+        parts
     }
 
     /// Whether a part gives the copy of its unit up.
@@ -169,12 +196,6 @@ impl<D: Director> Aside<D> {
                 Ok(())
             }
             Obstacle::Untouched(slot) => self.touch(io, slot).await,
-            Obstacle::MissingPage(slot, unit, page) => {
-                self.arriving.borrow_mut().insert(unit);
-                let brought = self.bring_page(io, slot, unit, page).await;
-                self.arrive(unit);
-                brought
-            }
             Obstacle::WriteBack => {
                 self.gate.admitted_home(ticket).await;
                 Ok(())
@@ -189,29 +210,6 @@ impl<D: Director> Aside<D> {
         self.arriving.borrow_mut().remove(&unit);
         self.arrivals.set(self.arrivals.get() + 1);
         self.arrived.notify_all();
-    }
-
-    /// Brings a page of a copy from home.
-    async fn bring_page(&self, io: &Io, slot: Slot, unit: u64, page: u64) -> Result<(), BioError> {
-        let at = self.units.range(unit).start() + page * PAGE;
-        self.home_begins();
-        let read = Bio::read(at, self.page_buf()).to(io.lower(HOME)).tagged(METADATA);
-        let read = io.send(read).await;
-        self.home_ended();
-        read.result?;
-        let write = Bio::write(self.units.place(slot, at), read.bio.buf).to(io.lower(FAST)).tagged(METADATA);
-        self.units.map.writing(slot);
-        let written = io.send(write).await.result;
-        self.changed_slot(slot);
-        written.inspect_err(|error| self.failed("a write of a copy failed", error))?;
-        if self.units.find(unit) == Some(slot) {
-            self.gain(slot, page..page + 1);
-        }
-        Ok(())
-    }
-
-    fn page_buf(&self) -> Buf {
-        Buf::unique(&self.pool, PAGE as usize)
     }
 
     /// Pages of a copy are there now.
@@ -231,6 +229,7 @@ impl<D: Director> Aside<D> {
                 Target::Home
             }
             Some(_) if *op == Op::Discard => Target::Nowhere,
+            Some(_) if part.is_edge => Target::Home,
             Some(slot) => {
                 add(&self.counts.write_hits, 1);
                 self.change_slot(slot);

@@ -22,7 +22,6 @@ use crate::fills::Missed;
 use crate::units::Units;
 use crate::{FAST, HOME, known};
 
-pub(crate) const METADATA: Tag = Tag::of(Class::Metadata);
 pub(crate) const BACKGROUND: Tag = Tag::of(Class::Background);
 /// Time between two looks at zones, and how many follow the last touch: zones go quiet after 30 s.
 const QUIET_LOOK: Nanos = Nanos::secs(10);

@@ -26,6 +26,8 @@ pub(crate) struct Part {
     pub unit: u64,
     /// Bytes of the volume.
     pub range: ByteRange,
+    /// Whether it lies in one page, which a copy lacks.
+    pub is_edge: bool,
 }
 
 impl Units {
@@ -64,7 +66,7 @@ impl Units {
         units.map(move |unit| {
             let (first, behind) = (unit << shift, (unit << shift) + bytes);
             let (from, to) = (first.max(range.start()), behind.min(range.end()));
-            Part { unit, range: span(from, to - from) }
+            Part { unit, range: span(from, to - from), is_edge: false }
         })
     }
 
