@@ -183,9 +183,10 @@ impl<D: Director> Aside<D> {
         parts
     }
 
-    /// Whether a part gives the copy of its unit up.
+    /// Whether a part gives the copy of its unit up. Zeroes go to the copy: if home failed to zero, or a crash came
+    /// before it did, the bytes of a copy that was given up would be lost.
     fn takes_from_home(&self, op: &Op, part: &Part) -> bool {
-        matches!(op, Op::Zero | Op::Discard) && self.units.is_whole(part)
+        *op == Op::Discard && self.units.is_whole(part)
     }
 
     async fn overcome(&self, io: &Io, obstacle: Obstacle, ticket: Ticket) -> Result<(), BioError> {

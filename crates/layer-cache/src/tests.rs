@@ -161,17 +161,32 @@ fn an_operator_has_all_lines_written_home() {
 }
 
 #[test]
-fn zeroes_and_discards_of_whole_lines_give_them_up() {
+fn zeroes_go_to_lines_and_discards_give_whole_ones_up() {
     with("line=8KiB dirty=1", async |vol| {
         write(&vol, 0, &[1; 32 << 10]).await;
-        assert_eq!(stat(&vol, "used"), 4);
         assert_eq!(vol.submit(Bio::zero(4096, 20 << 10)).await.result.err(), None);
-        assert_eq!(stat(&vol, "used"), 2, "the lines that are zeroed in part stay");
+        assert_eq!((stat(&vol, "used"), count(&vol, "x", "zeroes")), (4, 0));
         let mut expected = vec![1; 32 << 10];
         expected[4096..24 << 10].fill(0);
         assert_eq!(read(&vol, 0, 32 << 10).await, expected);
         flush(&vol).await;
-        assert_eq!(read(&vol, 0, 32 << 10).await, expected);
+        assert_eq!(vol.submit(Bio::discard(4096, 20 << 10)).await.result.err(), None);
+        assert_eq!(stat(&vol, "used"), 2, "the lines that are discarded in part stay");
+        assert_eq!(read(&vol, 24 << 10, 8 << 10).await, expected[24 << 10..]);
+    });
+}
+
+/// A zero that home fails must cost nothing that was answered before.
+#[test]
+fn a_zero_that_fails_at_home_loses_no_line() {
+    let text = format!(
+        "h = memory size=1MiB; e = error ops=zero probability=1 on h; {FAST} vol = cache line=8KiB dirty=1 on e, y"
+    );
+    bench::with(KINDS, &text, async |vol| {
+        write(&vol, 0, &[1; 16 << 10]).await;
+        let failed = vol.submit(Bio::zero(0, 32 << 10)).await.result.is_err();
+        let bytes = read(&vol, 0, 16 << 10).await;
+        assert!(failed && (bytes == [0; 16 << 10] || bytes == [1; 16 << 10]), "{}", bytes[0]);
     });
 }
 
