@@ -183,6 +183,7 @@ fn a_zero_that_fails_at_home_loses_no_line() {
         "h = memory size=1MiB; e = error ops=zero probability=1 on h; {FAST} vol = cache line=8KiB dirty=1 on e, y"
     );
     bench::with(KINDS, &text, async |vol| {
+        write(&vol.stack().device("h").unwrap(), 0, &[9; 16 << 10]).await;
         write(&vol, 0, &[1; 16 << 10]).await;
         let failed = vol.submit(Bio::zero(0, 32 << 10)).await.result.is_err();
         let bytes = read(&vol, 0, 16 << 10).await;
