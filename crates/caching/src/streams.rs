@@ -1,7 +1,7 @@
 //! Sequential streams by address alone: one client may come over several connections, and several clients over one.
 //!
-//! A request goes on with a stream if it begins at the stream's end or shortly behind it (the rule of 512 KiB, section
-//! 3.3 of the thesis on extending storage).
+//! A request goes on with a stream if it begins at the stream's end, or at most 512 KiB behind it. This is the rule of
+//! the thesis on extending storage (section 3.3).
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! `cache-modes`: what lines, write modes and fills of the kind `cache` cost on a modelled disk with a modelled flash
-//! drive before it (items 49, 50 and 56 of the specification of extensions).
+//! `cache-modes`: what lines, write modes and fills of the kind `cache` cost. A modelled flash drive stands before a
+//! modelled disk. Source: items 49, 50 and 56 of the specification of extensions.
 //!
 //! A load follows the printed numbers of the source: 60 % of the requests lie within 1 MiB of the one before, and the
 //! others go to places by Zipf's law. One client asks for 8 KiB, and pauses behind each answer for 20 ms in the mean.

@@ -23,8 +23,8 @@ use crate::{FAST, HOME, PAGE};
 
 /// What is in the way of a part of a change.
 enum Obstacle {
-    /// Another change brings the unit its copy, or pages of it.
-    Arriving,
+    /// Another change brings the unit its copy.
+    Arriving(u64),
     /// The medium must say first that copy and home may differ.
     Untouched(Slot),
     /// A write-back of these bytes is under way.
@@ -117,8 +117,8 @@ impl<D: Director> Aside<D> {
     fn needs_slot(&self, op: &Op, part: &Part) -> bool {
         let is_aligned = part.range.start().is_multiple_of(PAGE) && part.range.end().is_multiple_of(PAGE);
         let fits = self.units.range(part.unit).end() <= self.config.size;
-        // One part may be there less than whole; a request has at most two such parts.
-        let has_part = self.units.is_whole(part) || self.units.map.parts_left() >= 2;
+        // A request has at most two parts that are less than a unit, and each arriving unit may be there in part.
+        let has_part = self.units.is_whole(part) || self.units.map.parts_left() >= self.arriving.borrow().len() + 2;
         *op == Op::Write && is_aligned && fits && has_part && self.units.find(part.unit).is_none()
     }
 
@@ -130,11 +130,11 @@ impl<D: Director> Aside<D> {
             return Some(Obstacle::Full);
         }
         if self.arriving.borrow().contains(&part.unit) {
-            return Some(Obstacle::Arriving);
+            return Some(Obstacle::Arriving(part.unit));
         }
         match self.units.find(part.unit) {
-            Some(_) if !self.takes_from_home(op, part) && *op == Op::Discard => None,
-            Some(slot) if !self.takes_from_home(op, part) && !part.is_edge => self.untouched(slot),
+            Some(_) if !self.gives_up(op, part) && *op == Op::Discard => None,
+            Some(slot) if !self.gives_up(op, part) && !part.is_edge => self.untouched(slot),
             None if is_put && self.needs_slot(op, part) => None,
             // The copy is given up first. The medium may name it while home changes only if it is dirty there.
             _ if !self.gate.may_go_home(ticket) => Some(Obstacle::WriteBack),
@@ -155,7 +155,7 @@ impl<D: Director> Aside<D> {
     fn cut(&self, bio: &Bio) -> Vec<Part> {
         let mut parts = Vec::new();
         for part in self.units.parts(bio.range) {
-            let slot = self.units.find(part.unit).filter(|_| !self.takes_from_home(&bio.op, &part));
+            let slot = self.units.find(part.unit).filter(|_| !self.gives_up(&bio.op, &part));
             let Some(slot) = slot.filter(|_| bio.op != Op::Discard) else {
                 parts.push(part);
                 continue;
@@ -185,15 +185,14 @@ impl<D: Director> Aside<D> {
 
     /// Whether a part gives the copy of its unit up. Zeroes go to the copy: if home failed to zero, or a crash came
     /// before it did, the bytes of a copy that was given up would be lost.
-    fn takes_from_home(&self, op: &Op, part: &Part) -> bool {
+    fn gives_up(&self, op: &Op, part: &Part) -> bool {
         *op == Op::Discard && self.units.is_whole(part)
     }
 
     async fn overcome(&self, io: &Io, obstacle: Obstacle, ticket: Ticket) -> Result<(), BioError> {
         match obstacle {
-            Obstacle::Arriving => {
-                let before = self.arrivals.get();
-                self.arrived.wait_until(|| self.arrivals.get() != before).await;
+            Obstacle::Arriving(unit) => {
+                self.arrived.wait_until(|| !self.arriving.borrow().contains(&unit)).await;
                 Ok(())
             }
             Obstacle::Untouched(slot) => self.touch(io, slot).await,
@@ -206,10 +205,9 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// LowerSet the arrival of a unit.
+    /// Ends the arrival of a unit.
     fn arrive(&self, unit: u64) {
         self.arriving.borrow_mut().remove(&unit);
-        self.arrivals.set(self.arrivals.get() + 1);
         self.arrived.notify_all();
     }
 
@@ -224,7 +222,7 @@ impl<D: Director> Aside<D> {
     /// Decides where a part goes. Nothing is in its way.
     fn decide(self: &Rc<Self>, op: &Op, part: &Part, is_put: bool) -> Target {
         match self.units.find(part.unit) {
-            Some(slot) if self.takes_from_home(op, part) => {
+            Some(slot) if self.gives_up(op, part) => {
                 add(&self.counts.write_hits, 1);
                 self.give_up(part.unit, slot);
                 Target::Home
@@ -399,10 +397,10 @@ impl<D: Director> Aside<D> {
     ) {
         let aside = self.clone();
         let work = async move {
-            if let Some(io) = aside.enter().await {
+            if let Some((_permit, io)) = aside.enter().await {
                 for (part, slot) in &copies {
                     let buf = payload.slice((part.range.start() - range.start()) as usize, part.range.len() as usize);
-                    aside.write_copy(&io.1, part, *slot, buf).await;
+                    aside.write_copy(&io, part, *slot, buf).await;
                 }
             }
             copies.iter().for_each(|(_, slot)| aside.units.map.wrote(*slot));

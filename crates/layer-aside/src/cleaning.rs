@@ -19,19 +19,18 @@ const BATCH: usize = 32;
 const IDLE: Nanos = Nanos::millis(10);
 /// How long write-back waits behind a failure.
 const RETRY: Nanos = Nanos::secs(1);
-/// How far it looks for the coldest copies, in batches.
-const LOOK: usize = 16;
+/// Copies among which it looks for the coldest dirty ones.
+const LOOK: usize = 16 * BATCH;
 
 impl<D: Director> Aside<D> {
     /// Writes copies home whenever that is due.
     pub(crate) async fn clean_on(self: Rc<Self>, handle: &LayerHandle) {
-        let due = || (self.dirty.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
+        let due = || (self.dirty_count.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
         let work = async |permit: esker_block::WorkPermit, ()| {
             if self.until_idle() > Nanos::ZERO {
                 return Then::Again;
             }
-            let io = Io::new(&self.rt, &self.pool, permit.below().clone());
-            self.clean_batch(&io).await
+            self.clean_batch(&self.io(&permit)).await
         };
         self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
     }
@@ -39,7 +38,7 @@ impl<D: Director> Aside<D> {
     /// Whether there are so many dirty copies that write-back does not wait for an idle home.
     fn is_pressed(&self) -> bool {
         let limit = self.config.dirty_max * f64::from(self.units.map.slots());
-        self.drains.get() || self.dirty.get() as f64 > limit
+        self.drains.get() || self.dirty_count.get() as f64 > limit
     }
 
     /// How long write-back waits for home at least.
@@ -70,18 +69,16 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// The coldest dirty units, in the order of home.
+    /// Dirty units in the order of home: those among the coldest copies, else any.
     fn dirty_units(&self) -> Vec<(u64, Slot)> {
         let mut slots = Vec::new();
-        let most = if self.dirty.get() as usize * LOOK < self.used.get() as usize { usize::MAX } else { BATCH * LOOK };
-        self.director.borrow().coldest(&mut slots, most);
-        let keyed = slots.into_iter().filter(|slot| self.units.is_dirty(*slot));
-        let mut units: Vec<(u64, Slot)> =
-            keyed.filter_map(|slot| Some((self.units.key_of(slot)?, slot))).take(BATCH).collect();
-        if units.is_empty() {
-            let all = (0..self.units.map.slots()).filter(|slot| self.units.is_dirty(*slot));
-            units = all.filter_map(|slot| Some((self.units.key_of(slot)?, slot))).take(BATCH).collect();
+        self.director.borrow().coldest(&mut slots, LOOK);
+        slots.retain(|slot| self.units.is_dirty(*slot));
+        if slots.is_empty() {
+            slots.extend(self.dirty.borrow().iter().take(BATCH).map(|slot| slot as Slot));
         }
+        slots.truncate(BATCH);
+        let mut units: Vec<(u64, Slot)> = self.units.keyed(slots).collect();
         units.sort_unstable();
         units
     }
@@ -106,7 +103,7 @@ impl<D: Director> Aside<D> {
             if self.is_settled.get() {
                 self.unsettle(io).await?;
             }
-            while self.dirty.get() > 0 {
+            while self.dirty_count.get() > 0 {
                 for (unit, slot) in self.dirty_units() {
                     cleaned += u64::from(self.clean_one(io, unit, slot).await?);
                 }

@@ -4,12 +4,12 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use esker_base::{Nanos, Time};
+use esker_base::{Bits, Nanos, Time};
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, Class, KindError, Latch, LayerHandle, Stat, Tag, Trouble, WorkPermit};
 use esker_caching::Slot;
-use esker_layer_kit::gate::Gate;
-use esker_layer_kit::slots::{Found, LowerSet, NOTE_BYTES, SlotEntry, SlotMap, SlotMarks};
+use esker_layer_kit::gate::{Gate, Ticket};
+use esker_layer_kit::slots::{Found, LowerSet, MapError, NOTE_BYTES, SlotEntry, SlotMap, SlotMarks};
 use esker_layer_kit::{Background, Io, Task, Then, Turn};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -36,16 +36,13 @@ pub struct Aside<D> {
     pub(crate) units: Units,
     pub(crate) gate: Gate,
     pub(crate) director: RefCell<D>,
-    /// Units that are about to get their first copy, or missing pages of it: other changes wait.
+    /// Units that are about to get their first copy by a write: other changes wait.
     pub(crate) arriving: RefCell<BTreeSet<u64>>,
     pub(crate) arrived: Notify,
-    /// Arrivals that have ended.
-    pub(crate) arrivals: Cell<u64>,
     /// Units for which a fill is under way.
     pub(crate) filling: RefCell<BTreeSet<u64>>,
-    /// Reads on their way home behind which a fill begins, by number.
-    pub(crate) missed: RefCell<BTreeMap<u32, Missed>>,
-    pub(crate) missed_last: Cell<u32>,
+    /// Reads on their way home behind which a fill begins.
+    pub(crate) missed: RefCell<BTreeMap<Ticket, Missed>>,
     /// Units whose copy was given up, and which the medium still names.
     pub(crate) named: RefCell<BTreeMap<u64, Slot>>,
     /// Slots that no unit has, and that may be written.
@@ -58,8 +55,9 @@ pub struct Aside<D> {
     /// Requests of clients that are under way at home, and when the last one ended.
     pub(crate) home_under_way: Cell<u64>,
     pub(crate) home_last: Cell<Time>,
-    pub(crate) used: Cell<u64>,
-    pub(crate) dirty: Cell<u64>,
+    /// Slots whose copy is newer than home.
+    pub(crate) dirty: RefCell<Bits>,
+    pub(crate) dirty_count: Cell<u64>,
     /// The medium says that the layer has stopped.
     pub(crate) is_settled: Cell<bool>,
     /// An operator has all copies written home.
@@ -96,7 +94,8 @@ impl<D: Director> Aside<D> {
         if is_changed && !config.adopts_home {
             return Err(told(&"home was changed without this layer; adopt = \"home\" gives the copies up"));
         }
-        director.begin(map.slots());
+        let slots = map.slots();
+        director.begin(slots);
         let latch = Latch::new(&config.name);
         let aside = Rc::new(Aside {
             rt: io.rt().clone(),
@@ -108,8 +107,6 @@ impl<D: Director> Aside<D> {
             arrived: Notify::default(),
             filling: RefCell::default(),
             missed: RefCell::default(),
-            missed_last: Cell::default(),
-            arrivals: Cell::default(),
             named: RefCell::default(),
             free: RefCell::default(),
             locks: Rc::default(),
@@ -117,8 +114,8 @@ impl<D: Director> Aside<D> {
             flushes: Turn::default(),
             home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
-            used: Cell::default(),
-            dirty: Cell::default(),
+            dirty: RefCell::new(Bits::new(slots as usize)),
+            dirty_count: Cell::default(),
             is_settled: Cell::default(),
             drains: Cell::default(),
             suspects,
@@ -157,8 +154,7 @@ impl<D: Director> Aside<D> {
             }
             self.units.index(entry.key, slot);
             self.director.borrow_mut().placed(entry.key, slot);
-            self.used.set(self.used.get() + 1);
-            self.dirty.set(self.dirty.get() + u64::from(entry.marks.has(SlotMarks::DIRTY)));
+            self.note_dirty(slot, entry.marks.has(SlotMarks::DIRTY));
         }
         self.commit(io).await
     }
@@ -205,10 +201,8 @@ impl<D: Director> Aside<D> {
         let due = || (self.looks_left.get() > 0 && !self.is_settled.get()).then_some((QUIET_LOOK, ()));
         let work = async |permit: WorkPermit, ()| {
             self.looks_left.set(self.looks_left.get() - 1);
-            let io = Io::new(&self.rt, &self.pool, permit.below().clone());
-            if let Err(error) = self.units.map.quiet(&io).await {
-                self.failed("the map could not be written", &known::failed(error));
-            }
+            // A failure latches, and that ends the task.
+            let _failed = self.of_map(self.units.map.quiet(&self.io(&permit)).await);
             Then::Again
         };
         self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
@@ -221,11 +215,12 @@ impl<D: Director> Aside<D> {
     pub(crate) async fn touch(&self, io: &Io, slot: Slot) -> Result<(), BioError> {
         self.looks_left.set(QUIET_LOOKS);
         self.background.wake();
-        self.units.map.touch(io, &[slot]).await.map_err(|error| {
-            let error = known::failed(error);
-            self.failed("the map could not be written", &error);
-            error
-        })
+        self.of_map(self.units.map.touch(io, &[slot]).await)
+    }
+
+    /// What is below, for a piece of work.
+    pub(crate) fn io(&self, permit: &WorkPermit) -> Io {
+        Io::new(&self.rt, &self.pool, permit.below().clone())
     }
 
     /// Ends the tasks.
@@ -235,8 +230,13 @@ impl<D: Director> Aside<D> {
 
     /// What it tells about itself.
     pub fn stats(&self) -> Vec<Stat> {
-        let sizes = [u64::from(self.units.map.slots()), self.used.get(), self.dirty.get(), self.suspects];
+        let sizes = [u64::from(self.units.map.slots()), self.used(), self.dirty_count.get(), self.suspects];
         self.counts.told(sizes, self.memory(), self.latch.is_set())
+    }
+
+    /// Units that have a copy.
+    pub(crate) fn used(&self) -> u64 {
+        u64::from(self.units.map.used())
     }
 
     /// Bytes of memory of map, index and director.
@@ -263,7 +263,7 @@ impl<D: Director> Aside<D> {
     pub fn coldest(&self) -> Vec<(u64, Slot)> {
         let mut slots = Vec::new();
         self.director.borrow().coldest(&mut slots, usize::MAX);
-        slots.into_iter().filter_map(|slot| Some((self.units.key_of(slot)?, slot))).collect()
+        self.units.keyed(slots).collect()
     }
 
     /// A unit has its copy in a slot. `after`: what must be flushed before the medium says so.
@@ -271,8 +271,7 @@ impl<D: Director> Aside<D> {
         self.units.map.set(&[(slot, Some(SlotEntry { key: unit, cursor: 0, marks }))], after);
         self.units.index(unit, slot);
         self.director.borrow_mut().placed(unit, slot);
-        self.used.set(self.used.get() + 1);
-        self.dirty.set(self.dirty.get() + u64::from(marks.has(SlotMarks::DIRTY)));
+        self.note_dirty(slot, marks.has(SlotMarks::DIRTY));
         self.background.wake();
     }
 
@@ -287,9 +286,25 @@ impl<D: Director> Aside<D> {
             false => entry.marks.without(SlotMarks::DIRTY),
         };
         self.units.map.set(&[(slot, Some(SlotEntry { marks, ..entry }))], after);
-        self.dirty.set(if is_dirty { self.dirty.get() + 1 } else { self.dirty.get() - 1 });
+        self.note_dirty(slot, is_dirty);
         if is_dirty {
             self.background.wake();
+        }
+    }
+
+    /// Keeps the set of dirty slots as the map has it.
+    fn note_dirty(&self, slot: Slot, is_dirty: bool) {
+        let (mut dirty, slot) = (self.dirty.borrow_mut(), slot as usize);
+        match (dirty.has(slot), is_dirty) {
+            (false, true) => {
+                dirty.set(slot);
+                self.dirty_count.set(self.dirty_count.get() + 1);
+            }
+            (true, false) => {
+                dirty.clear(slot);
+                self.dirty_count.set(self.dirty_count.get() - 1);
+            }
+            (false, false) | (true, true) => {}
         }
     }
 
@@ -308,13 +323,17 @@ impl<D: Director> Aside<D> {
 
     /// A unit has no copy any more.
     pub(crate) fn forget(&self, unit: u64, slot: Slot) {
-        self.dirty.set(self.dirty.get() - u64::from(self.units.is_dirty(slot)));
-        self.used.set(self.used.get() - 1);
+        self.note_dirty(slot, false);
         self.units.unindex(unit, slot);
         self.units.map.set(&[(slot, None)], LowerSet::NONE);
         self.named.borrow_mut().insert(unit, slot);
         add(&self.counts.given_up, 1);
         self.background.wake();
+    }
+
+    /// What came of writing the map. A failure latches.
+    fn of_map(&self, result: Result<(), MapError>) -> Result<(), BioError> {
+        result.map_err(known::failed).inspect_err(|error| self.failed("the map could not be written", error))
     }
 
     /// Latches because a lower device failed.
@@ -375,11 +394,7 @@ impl<D: Director> Aside<D> {
     /// The device's; the layer is latched then.
     pub(crate) async fn commit(&self, io: &Io) -> Result<(), BioError> {
         let named = self.named.borrow().clone();
-        if let Err(error) = self.units.map.commit(io).await {
-            let error = known::failed(error);
-            self.failed("the map could not be written", &error);
-            return Err(error);
-        }
+        self.of_map(self.units.map.commit(io).await)?;
         self.named.borrow_mut().retain(|unit, slot| named.get(unit) != Some(slot));
         Ok(())
     }

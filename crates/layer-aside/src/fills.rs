@@ -48,7 +48,7 @@ impl<D: Director> Aside<D> {
     /// What is below, for a piece of work that no request waits for.
     pub(crate) async fn enter(&self) -> Option<(WorkPermit, Io)> {
         let permit = self.handle.get()?.enter().await?;
-        let io = Io::new(&self.rt, &self.pool, permit.below().clone());
+        let io = self.io(&permit);
         Some((permit, io))
     }
 

@@ -10,9 +10,9 @@
 //! All copying is optimistic: bytes are copied, then the engine looks whether a change came between. So no request
 //! waits for a copy of its own unit, except a change that goes home over a write-back that is under way.
 //!
-//! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest),
-//! `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots), `known`
-//! (whether home is the one of the last stop).
+//! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
+//! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
+//! `known` tells whether home is the one of the last stop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -22,8 +22,8 @@ use crate::{FAST, HOME, PAGE};
 enum Way {
     /// Home, and nothing behind it.
     Home,
-    /// Home, and a fill behind it, by number.
-    Missed(u32),
+    /// Home, and a fill behind it.
+    Missed,
     /// A read of a slot.
     Hit(Slot),
     /// A change of a slot.
@@ -37,7 +37,7 @@ impl Way {
     fn word(self, ticket: Ticket) -> u64 {
         let high = match self {
             Way::Home => 0,
-            Way::Missed(number) => MISSED | number,
+            Way::Missed => MISSED,
             Way::Hit(slot) => slot + 1,
             Way::Change(slot) => CHANGE | (slot + 1),
         };
@@ -49,7 +49,7 @@ impl Way {
         let (low, high) = (word as u32, (word >> 32) as u32);
         let way = match high {
             0 => Way::Home,
-            high if high & MISSED != 0 => Way::Missed(high & !MISSED),
+            MISSED => Way::Missed,
             high if high & CHANGE != 0 => Way::Change((high & !CHANGE) - 1),
             high => Way::Hit(high - 1),
         };
@@ -91,10 +91,10 @@ impl<D: Director> Aside<D> {
                     self.failed("a write of a copy failed", error);
                 }
             }
-            Way::Missed(number) => {
+            Way::Missed => {
                 self.home_ended();
                 let range = self.gate.range(ticket);
-                let missed = self.missed.borrow_mut().remove(&number).expect("it was put there with the request");
+                let missed = self.missed.borrow_mut().remove(&ticket).expect("it was put there with the request");
                 match done.result.is_ok() {
                     true => self.fill_behind(missed, range, done.buf.share()),
                     false => self.fill_ended(missed.unit, false),
@@ -148,8 +148,10 @@ impl<D: Director> Aside<D> {
             begun => {
                 add(&self.counts.read_misses, 1);
                 self.home_begins();
-                let way = begun.map_or(Way::Home, |(missed, _)| Way::Missed(self.note_missed(missed)));
-                ctx.scratch = way.word(self.gate.enter(bio.range, false));
+                let ticket = self.gate.enter(bio.range, false);
+                let way = if begun.is_some() { Way::Missed } else { Way::Home };
+                self.missed.borrow_mut().extend(begun.map(|(missed, _)| (ticket, missed)));
+                ctx.scratch = way.word(ticket);
                 Step::Now(Flow::Down)
             }
         }
@@ -159,17 +161,6 @@ impl<D: Director> Aside<D> {
     fn is_stale(&self, unit: u64) -> bool {
         let is_changing = self.gate.watch(self.units.range(unit), self.units.unit()).is_changed();
         !is_changing && !self.is_settled.get() && !self.units.map.is_full()
-    }
-
-    fn note_missed(&self, missed: Missed) -> u32 {
-        let mut all = self.missed.borrow_mut();
-        let mut number = self.missed_last.get();
-        while all.contains_key(&number) {
-            number = (number + 1) & !MISSED;
-        }
-        all.insert(number, missed);
-        self.missed_last.set((number + 1) & !MISSED);
-        number
     }
 
     /// A read of a whole unit from home, which becomes a copy before the read is answered.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_block::{LayerHandle, WorkPermit};
 use esker_caching::Slot;
-use esker_layer_kit::{Io, Then};
+use esker_layer_kit::Then;
 
 use crate::director::Director;
 use crate::engine::Aside;
@@ -27,8 +27,7 @@ impl<D: Director> Aside<D> {
 
     /// Slots that are free, or will be.
     fn is_low(&self) -> bool {
-        let used = self.used.get() as usize;
-        used + self.reserve() > self.units.map.slots() as usize
+        self.units.map.used() as usize + self.reserve() > self.units.map.slots() as usize
     }
 
     /// Whether so many slots are free now.
@@ -64,10 +63,9 @@ impl<D: Director> Aside<D> {
     pub(crate) async fn keep_reserve(self: Rc<Self>, handle: &LayerHandle) {
         let due = || (!self.is_settled.get() && self.has_work()).then_some((esker_base::Nanos::ZERO, ()));
         let work = async |permit: WorkPermit, ()| {
-            let io = Io::new(&self.rt, &self.pool, permit.below().clone());
             self.evict();
             let has_given_up = !self.named.borrow().is_empty();
-            match self.commit(&io).await {
+            match self.commit(&self.io(&permit)).await {
                 Ok(()) if has_given_up => Then::Again,
                 // All copies are held, or the layer is latched.
                 Ok(()) | Err(_) => Then::Woken,
@@ -78,7 +76,7 @@ impl<D: Director> Aside<D> {
 
     /// Whether copies can be given up, or the medium still names some that were.
     fn has_work(&self) -> bool {
-        (self.is_low() && self.dirty.get() < self.used.get()) || !self.named.borrow().is_empty()
+        (self.is_low() && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
     }
 
     fn evict(self: &Rc<Self>) {
@@ -95,8 +93,9 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// A slot cannot be read. It is given up and not used again.
+    /// A slot cannot be read. It is given up, and rests until the next start.
     pub(crate) fn quarantine(&self, unit: u64, slot: Slot) {
+        self.units.map.rest(slot);
         self.director.borrow_mut().removed(slot);
         self.forget(unit, slot);
     }

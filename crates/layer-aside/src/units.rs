@@ -93,6 +93,11 @@ impl Units {
         self.map.get(slot).map(|entry| entry.key)
     }
 
+    /// Slots with their units.
+    pub(crate) fn keyed(&self, slots: Vec<Slot>) -> impl Iterator<Item = (u64, Slot)> {
+        slots.into_iter().filter_map(|slot| Some((self.key_of(slot)?, slot)))
+    }
+
     #[inline]
     pub(crate) fn marks(&self, slot: Slot) -> SlotMarks {
         self.map.get(slot).map_or_else(SlotMarks::default, |entry| entry.marks)

@@ -176,6 +176,29 @@ fn zeroes_go_to_lines_and_discards_give_whole_ones_up() {
     });
 }
 
+#[test]
+fn more_lines_in_part_than_the_map_has_room_for_go_home() {
+    let text = "h = memory size=32MiB; x = stats on h; f = memory size=24MiB defer=always latency=20us; \
+        vol = cache line=8KiB dirty=1 bypass=0 on x, f";
+    bench::with(KINDS, text, async |vol| {
+        let rt = vol.stack().rt().clone();
+        for batch in 0..16_u64 {
+            let writer = |number: u64| {
+                let (vol, line) = (vol.clone(), batch * 128 + number);
+                rt.spawn("writer", async move { write(&vol, line * 8192, &[line as u8; 4096]).await })
+            };
+            let writers: Vec<_> = (0..128).map(writer).collect();
+            for writer in writers {
+                writer.await;
+            }
+        }
+        assert!(count(&vol, "x", "writes") > 0, "some found no room: {:?}", stat(&vol, "used"));
+        for line in 0..16 * 128_u64 {
+            assert_eq!(read(&vol, line * 8192, 4096).await, [line as u8; 4096], "line {line}");
+        }
+    });
+}
+
 /// A zero that home fails must cost nothing that was answered before.
 #[test]
 fn a_zero_that_fails_at_home_loses_no_line() {

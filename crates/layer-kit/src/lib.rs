@@ -5,10 +5,10 @@
 //! the caller's decision.
 //!
 //! Reading order: [`stateful`] (layers with state on media), [`background`] (their tasks), [`commit`] (callers that
-//! share a commit), [`turn`]; then [`io`] (the I/O library), [`gate`] (which requests are under way on which bytes),
-//! [`awake`] and [`pace`] (when a device rests, how fast a layer works by itself), [`mover`] (copy, gather, scatter),
-//! [`region`] (the resource manager), [`slots`] (the durable map of what lies in which slot), [`media`] (what a device
-//! holds). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
+//! share a commit), [`turn`]. Then [`io`] (the I/O library), [`gate`] (which requests are under way on which bytes),
+//! [`awake`] and [`pace`] (when a device rests, how fast a layer works by itself). Then [`mover`] (copy, gather,
+//! scatter), [`region`] (the resource manager), [`slots`] (the durable map of what lies in which slot), [`media`] (what
+//! a device holds). Theory and names: "Improving Storage with Stackable Extensions", chapter 5.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -10,8 +10,8 @@
 //! doubtful.
 //!
 //! Reading order: [`entry`] (what a slot holds), [`layout`] (where everything lies), [`head`], `journal`, `image` (the
-//! format), `zones` (what a crash makes doubtful), `free` (which slots may be taken), `commit` (commits, checkpoints),
-//! `open`, `recover`, [`check`].
+//! format). Then `zones` (what a crash makes doubtful), `free` (which slots may be taken), `commit` (commits,
+//! checkpoints), `open`, `recover`, [`check`].
 
 pub mod check;
 mod commit;
@@ -132,7 +132,7 @@ pub enum MapError {
     /// Something that was durable is damaged, and nothing older can serve.
     #[error("has a damaged {what} at byte {at}; restore it from a copy")]
     Damaged {
-        /// What it is.
+        /// The structure.
         what: &'static str,
         /// First byte.
         at: u64,
