@@ -50,6 +50,7 @@ mod artc_slices;
 mod artc_uring;
 mod attach_vs_raw;
 mod cache_hit;
+mod cache_live;
 mod cache_loads;
 mod cache_modes;
 mod cache_policies;
@@ -270,6 +271,10 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("cache-hit", cache_hit::run)
         .about("CPU time of a hit of the kind cache at a million lines, over the same device without it; bytes for each line")
         .after("the issue of caches: 250 ns, 16 bytes; Open-CAS takes 47 to 54 bytes, dm-cache 24 in its entry alone"),
+    Experiment::real("cache-live", cache_live::run)
+        .about("Hits of the kind cache under fio on an attached stack, against the fast file alone; hits behind kill -9")
+        .after("the issue of caches: 0.8 of the bare fast device, 0.95 of the hit ratio before the kill")
+        .beside(&["fio"]),
     Experiment::real("mrc-accuracy", mrc_accuracy::run)
         .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
         .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),
