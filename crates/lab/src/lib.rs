@@ -49,6 +49,7 @@ mod artc_sensitivity;
 mod artc_slices;
 mod artc_uring;
 mod attach_vs_raw;
+mod cache_guest;
 mod cache_hit;
 mod cache_live;
 mod cache_loads;
@@ -275,6 +276,10 @@ pub const ALL: &[Experiment] = &[
         .about("Hits of the kind cache under fio on an attached stack, against the fast file alone; hits behind kill -9")
         .after("the issue of caches: 0.8 of the bare fast device, 0.95 of the hit ratio before the kill")
         .beside(&["fio"]),
+    Experiment::real("cache-guest", cache_guest::run)
+        .about("Bytes that a home gets behind a power cut from the kernel's dm-cache and from the kind cache, in an emulated guest")
+        .after("the issue of caches: a tenth of dm-cache's, which takes every block for dirty then")
+        .beside(&["qemu-system-x86_64"]),
     Experiment::real("mrc-accuracy", mrc_accuracy::run)
         .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
         .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),
