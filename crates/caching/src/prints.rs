@@ -13,7 +13,7 @@ use crate::index::hash;
 
 const PLACES: usize = 16;
 /// Share of the places that prints take which are remembered.
-const LOAD: f64 = 0.9;
+const LOAD: f64 = 0.8;
 /// Ticks in which as many keys leave as are remembered, at most.
 const TICKS: u32 = 1 << 12;
 /// Ticks that are remembered at most, over those in which so many keys leave. Keys that come back make room for older
