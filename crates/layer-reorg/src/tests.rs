@@ -1,0 +1,3 @@
+//! What holds for the layer as a whole, and for its pure parts.
+
+mod pure;
