@@ -293,7 +293,7 @@ impl<D: Director> Aside<D> {
     }
 
     /// Keeps the set of dirty slots as the map has it.
-    fn note_dirty(&self, slot: Slot, is_dirty: bool) {
+    pub(crate) fn note_dirty(&self, slot: Slot, is_dirty: bool) {
         let (mut dirty, slot) = (self.dirty.borrow_mut(), slot as usize);
         match (dirty.has(slot), is_dirty) {
             (false, true) => {
