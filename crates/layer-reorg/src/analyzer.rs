@@ -81,6 +81,11 @@ impl Analyzer {
         master
     }
 
+    /// Vertices and edges of all processes.
+    pub fn size(&self) -> usize {
+        self.processes.values().map(|process| process.graph.vertices().len() + process.graph.edges().len()).sum()
+    }
+
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
         self.processes.values().map(|process| process.graph.bytes()).sum()

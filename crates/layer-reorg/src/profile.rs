@@ -125,4 +125,3 @@ impl Profiler {
 
 /// Numbers of streams have this bit; those of processes lose it.
 const STREAMS: u32 = 1 << 31;
-
