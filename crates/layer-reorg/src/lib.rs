@@ -6,7 +6,7 @@
 //! thesis on extending storage, BORG (section 3.2 of the specification of extensions). The page
 //! `docs/reference/kinds/reorg.md` says how to use it.
 //!
-//! Invariant: holds decisions only: moves data through its engine alone. A plan is forgotten at any crash without harm.
+//! Invariant: holds decisions only: moves data through its engine alone; a plan is forgotten at any crash without harm.
 //!
 //! Reading order: [`profile`] (what is noted), [`graph`], [`analyzer`], [`planner`], [`layout`] (all without I/O);
 //! `reorganise` (when what is done), [`director`] (which slot a copy gets), [`tuner`] over `miniature`.

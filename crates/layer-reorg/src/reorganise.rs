@@ -68,7 +68,6 @@ struct Learning {
 pub(crate) struct Reorganiser {
     aside: Rc<Aside<RingDirector>>,
     rt: Rt,
-    params: ReorgParams,
     setting: Cell<Setting>,
     profiler: RefCell<Profiler>,
     full: RefCell<VecDeque<Vec<AccessRecord>>>,
@@ -101,7 +100,6 @@ impl Reorganiser {
             setting: Cell::new(setting),
             aside,
             rt,
-            params,
         })
     }
 

@@ -17,8 +17,9 @@ use crate::timer::TimerKey;
 
 /// What [`Rt::worker_idle`] is charged at once.
 const IDLE_SLICE: Nanos = Nanos::micros(100);
-/// Turns that it leaves to others before it takes one. Linux gives an idle thread about 1/340 of a busy CPU.
-const IDLE_TURNS: u32 = 340;
+/// How long it lets others go first before it takes a slice all the same. Linux gives an idle thread about 1/340 of a
+/// busy CPU.
+const IDLE_WAIT: Nanos = Nanos(340 * IDLE_SLICE.0);
 
 /// A handle on one world. Not `Send`: a stack lives where its reactor lives.
 #[derive(Clone)]
@@ -205,18 +206,17 @@ impl Rt {
     }
 
     async fn charge_idle(&self, cost: Nanos) {
-        let (mut left, mut turns) = (cost, 0);
+        let (mut left, mut waits_since) = (cost, self.now());
         while left > Nanos::ZERO {
-            if self.core.has_work(self.now()) && turns < IDLE_TURNS {
-                turns += 1;
+            if self.core.has_work(self.now()) && self.now().since(waits_since) < IDLE_WAIT {
                 // Behind all that is due now.
                 self.sleep(Nanos(1)).await;
-            } else {
-                let slice = left.min(IDLE_SLICE);
-                self.charge(slice);
-                (left, turns) = (Nanos(left.0 - slice.0), 0);
-                self.yield_now().await;
+                continue;
             }
+            let slice = left.min(IDLE_SLICE);
+            self.charge(slice);
+            (left, waits_since) = (Nanos(left.0 - slice.0), self.now());
+            self.yield_now().await;
         }
     }
 
