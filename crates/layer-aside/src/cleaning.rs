@@ -105,6 +105,9 @@ impl<D: Director> Aside<D> {
             if self.is_settled.get() {
                 self.unsettle(io).await?;
             }
+            if self.config.kind_cleans {
+                cleaned += self.clean_placed(io).await?;
+            }
             while self.dirty_count.get() > 0 {
                 for (unit, slot) in self.dirty_units() {
                     cleaned += u64::from(self.clean_one(io, unit, slot).await?);

@@ -165,6 +165,21 @@ impl<D: Director> Aside<D> {
         Ok(count)
     }
 
+    /// Writes all copies home that are newer, in the order of home. Answers how many.
+    ///
+    /// # Errors
+    /// As [`Aside::fetch`].
+    pub(crate) async fn clean_placed(&self, io: &Io) -> Result<u64, BioError> {
+        let mut dirty: Vec<u64> =
+            self.copies().into_iter().filter(|(.., is_dirty)| *is_dirty).map(|(unit, ..)| unit).collect();
+        dirty.sort_unstable();
+        let mut count = 0;
+        for units in dirty.chunks(PLACED_MAX) {
+            count += self.clean(io, units).await?;
+        }
+        Ok(count)
+    }
+
     /// Gives up the copies of units that are not newer than home. Answers how many.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! From a plan to steps: which slot each page gets, and what moves for it.
 //!
-//! A chain that lies in one piece stays where it is. Others go to gaps, in plan order, the first that is large enough.
-//! So a new plan that is like the old one moves little.
+//! A piece of a chain that lies there in order stays where it is, if it is long enough. What is between such pieces goes
+//! to gaps, in plan order, the first that is large enough. So a new plan that is like the old one moves little.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::planner::{PageRun, Plan};
+use crate::planner::Plan;
 
 /// Slot of a page.
 pub type Slot = u32;
@@ -32,44 +32,37 @@ pub struct Steps {
     pub fetched: Vec<(u64, Slot)>,
 }
 
+/// Pages of a piece that stays where it is: 64 KiB. To go there costs less than to move it.
+const STAYS: usize = 16;
+
 /// Slots for a plan: `0..reads`, of which the last is spare.
 pub fn assign(plan: &Plan, now: &BTreeMap<u64, Slot>, reads: Slot) -> BTreeMap<u64, Slot> {
     let room = reads.saturating_sub(1);
     let mut gaps = Gaps::new(room);
     let mut slots = BTreeMap::new();
-    let mut moving: Vec<&Vec<PageRun>> = Vec::new();
+    let mut moving: Vec<Vec<u64>> = Vec::new();
     for chain in plan {
-        match place_of(chain, now).filter(|first| u64::from(*first) + len(chain) <= u64::from(room)) {
-            Some(first) => {
-                gaps.take(first, len(chain) as Slot);
-                put(&mut slots, chain, &mut (first..room));
+        let pages: Vec<u64> = chain.iter().flat_map(|run| run.page..run.page + run.pages).collect();
+        let follows = |a: &u64, b: &u64| now.get(a).is_some_and(|slot| now.get(b) == Some(&(slot + 1)));
+        let mut between = Vec::new();
+        for piece in pages.chunk_by(follows) {
+            let first = now.get(&piece[0]).copied().filter(|first| first + piece.len() as Slot <= room);
+            match first.filter(|_| piece.len() >= STAYS || piece.len() == pages.len()) {
+                Some(first) => {
+                    gaps.take(first, piece.len() as Slot);
+                    slots.extend(piece.iter().copied().zip(first..));
+                    moving.push(std::mem::take(&mut between));
+                }
+                None => between.extend_from_slice(piece),
             }
-            None => moving.push(chain),
         }
+        moving.push(between);
     }
-    for chain in moving {
-        let mut taken = gaps.find(len(chain)).into_iter();
-        put(&mut slots, chain, &mut taken);
+    for pages in moving {
+        let found = gaps.find(pages.len() as u64);
+        slots.extend(pages.into_iter().zip(found));
     }
     slots
-}
-
-fn len(chain: &[PageRun]) -> u64 {
-    chain.iter().map(|run| run.pages).sum()
-}
-
-fn pages(chain: &[PageRun]) -> impl Iterator<Item = u64> {
-    chain.iter().flat_map(|run| run.page..run.page + run.pages)
-}
-
-fn put(slots: &mut BTreeMap<u64, Slot>, chain: &[PageRun], places: &mut dyn Iterator<Item = Slot>) {
-    slots.extend(pages(chain).zip(places));
-}
-
-/// The first slot of a chain that lies there in one piece.
-fn place_of(chain: &[PageRun], now: &BTreeMap<u64, Slot>) -> Option<Slot> {
-    let first = *now.get(&chain.first()?.page)?;
-    pages(chain).zip(first..).all(|(page, slot)| now.get(&page) == Some(&slot)).then_some(first)
 }
 
 /// Slots that are free: first ones and lengths.

@@ -43,7 +43,7 @@ use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 pub use analyzer::{Analyzer, Bounds};
 pub use graph::{AccessGraph, ONE, Vertex};
 pub use layout::{Slot, SlotMove, Steps, assign, steps};
-pub use planner::{LONG_RUN, PageRun, Plan, plan};
+pub use planner::{LONG_RUN, PageRun, Plan, WEIGHT_MIN, plan};
 pub use profile::{AccessRecord, CHUNK, Heads, Profiler};
 
 use crate::director::RingDirector;
@@ -194,7 +194,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         slots: None,
         journal: (area.size / JOURNAL_SHARE).clamp(*JOURNAL.start(), *JOURNAL.end()) / 4096 * 4096,
         zones: ZONES,
-        doubt: Doubt::Zones,
+        // Writes go to clean copies all the time: to say so on the medium first would cost more than it saves.
+        doubt: Doubt::All,
         suspects: Suspects::Dirty,
         commit: CommitRule::Group,
     };

@@ -5,10 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::graph::AccessGraph;
+use crate::graph::{AccessGraph, ONE};
 
 /// Pages of a run that is long enough to stay at home: 1 MiB.
 pub const LONG_RUN: u64 = 256;
+
+/// What binds at least, in weights: two occurrences in an interval, or one in each of two intervals, the older of which
+/// has faded by half. To copy what was asked for once costs as much as it can save.
+pub const WEIGHT_MIN: u32 = ONE + ONE / 2;
 
 /// Neighbouring pages of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +63,7 @@ impl Buckets {
 
 /// Plans at most `pages_max` pages. Edges lighter than `weight_min` bind nothing.
 pub fn plan(graph: &AccessGraph, pages_max: u64, weight_min: u32) -> Plan {
-    let mut nodes = nodes(graph);
+    let mut nodes = nodes(graph, weight_min);
     let mut seeds = Buckets::default();
     for (at, node) in nodes.iter().enumerate() {
         if node.weight >= u64::from(weight_min) {
@@ -129,7 +133,7 @@ fn heaviest(nodes: &[Node], reached: &mut Buckets, weight_min: u64) -> Option<(u
 }
 
 /// The vertices that may be planned, with the edges between them.
-fn nodes(graph: &AccessGraph) -> Vec<Node> {
+fn nodes(graph: &AccessGraph, weight_min: u32) -> Vec<Node> {
     let stay = long_runs(graph);
     let mut nodes = Vec::new();
     let mut numbers = BTreeMap::new();
@@ -143,7 +147,7 @@ fn nodes(graph: &AccessGraph) -> Vec<Node> {
     }
     for ((from, to), weight) in graph.edges() {
         let (Some(from), Some(to)) = (numbers.get(from).copied(), numbers.get(to).copied()) else { continue };
-        if from == to {
+        if from == to || *weight < weight_min {
             continue;
         }
         nodes[from].weight += u64::from(*weight);

@@ -15,10 +15,10 @@ use esker_rt::Rt;
 use crate::analyzer::{Analyzer, Bounds};
 use crate::director::RingDirector;
 use crate::layout::{Slot, SlotMove, Steps, assign, steps};
-use crate::planner::plan;
+use crate::planner::{WEIGHT_MIN, plan};
 use crate::profile::{AccessRecord, Profiler};
 use crate::tuner::{Setting, Tuner};
-use crate::{ONE, ReorgParams};
+use crate::ReorgParams;
 
 /// How long no client asks for anything before a step begins.
 const IDLE: Nanos = Nanos::millis(5);
@@ -185,7 +185,7 @@ impl Reorganiser {
             let tuned = tuner.as_mut().and_then(|tuner| tuner.planned(at, analyzer, &master));
             let setting = tuned.unwrap_or(setting);
             let reads = setting.reads(slots);
-            let planned = plan(&master, u64::from(reads.saturating_sub(1)), ONE);
+            let planned = plan(&master, u64::from(reads.saturating_sub(1)), WEIGHT_MIN);
             let then = assign(&planned, &now, reads);
             let steps = steps(&now, &then, reads.saturating_sub(1));
             (learning, Some((setting, then.len() as u64, steps)))

@@ -11,9 +11,9 @@ use crate::analyzer::{Analyzer, Bounds};
 use crate::graph::AccessGraph;
 use crate::layout::Slot;
 use crate::miniature::Miniature;
-use crate::planner::{Plan, plan};
+use crate::planner::{Plan, WEIGHT_MIN, plan};
 use crate::profile::AccessRecord;
-use crate::{ONE, PAGE, ReorgParams};
+use crate::{PAGE, ReorgParams};
 
 /// Records that are kept at most: 24 MiB.
 const RECORDS_MAX: usize = 1 << 20;
@@ -104,7 +104,7 @@ impl Tuner {
         let mut judge = |setting: &Setting| {
             let reads = setting.reads(self.slots);
             let first =
-                plans.entry(reads).or_insert_with(|| plan(&self.master, u64::from(reads.saturating_sub(1)), ONE));
+                plans.entry(reads).or_insert_with(|| plan(&self.master, u64::from(reads.saturating_sub(1)), WEIGHT_MIN));
             self.busy(setting, first, begun, ended)
         };
         // Of equal settings the first one is taken.
@@ -119,7 +119,7 @@ impl Tuner {
         let (mut due, mut from) = (begun + setting.interval, 0);
         let mut replan = |mini: &mut Miniature<'_>, at: Time, records: &[AccessRecord]| {
             analyzer.learn(records);
-            mini.reorganise(at, &plan(&analyzer.master(), u64::from(reads.saturating_sub(1)), ONE));
+            mini.reorganise(at, &plan(&analyzer.master(), u64::from(reads.saturating_sub(1)), WEIGHT_MIN));
             analyzer.age();
         };
         for (number, record) in self.records.iter().enumerate() {
