@@ -1,16 +1,18 @@
 //! Copies that a kind places by itself: it says which units get one and in which slots, moves copies from slot to slot,
 //! and writes them home. All of it is optimistic, as fills and write-back are.
 //!
-//! Each call does many units at once, so that the requests below can be sorted and joined. It keeps a watch on each of
-//! them, and a request of a client looks at every watch: calls are for at most [`PLACED_MAX`] units.
+//! Each call does many units at once, so that the requests below can be sorted and joined. It sends few at a time, and
+//! lets clients go first in between. Its payloads are in memory meanwhile: calls are for at most [`PLACED_MAX`] units.
 
 use std::rc::Rc;
 
+use esker_base::{Bits, Nanos, span};
 use esker_block::flight::WIDTH;
 use esker_block::{Bio, BioError, Buf, WorkPermit};
 use esker_caching::Slot;
 use esker_layer_kit::Io;
 use esker_layer_kit::gate::Watch;
+use esker_layer_kit::io::Returned;
 use esker_layer_kit::slots::{LowerSet, SlotEntry, SlotMap, SlotMarks};
 
 use crate::counts::add;
@@ -19,7 +21,11 @@ use crate::engine::{Aside, BACKGROUND};
 use crate::{FAST, HOME};
 
 /// Units of one call at most.
-pub const PLACED_MAX: usize = 64;
+pub const PLACED_MAX: usize = 1024;
+/// How long no client asks for anything before a call goes on.
+const QUIET: Nanos = Nanos::millis(5);
+/// How long a call waits for that at most, so that it comes to its end on a disk that is never quiet.
+const PATIENCE: Nanos = Nanos::secs(1);
 
 /// The free slots of a map, for a kind that chooses them.
 pub struct Free<'a>(pub(crate) &'a SlotMap);
@@ -41,8 +47,25 @@ struct Placed {
     unit: u64,
     from: Option<Slot>,
     to: Slot,
-    watch: Watch,
     buf: Option<Buf>,
+}
+
+/// Changes of the units of a call, from its begin on: one watch over all that lies between the first and the last.
+struct Watched {
+    watch: Option<Watch>,
+    first: u64,
+    changed: Vec<Bits>,
+}
+
+impl Watched {
+    /// Whether a unit has changed up to now.
+    fn is_changed(&mut self, unit: u64) -> bool {
+        let Some(watch) = &self.watch else { return true };
+        if watch.is_changed() {
+            self.changed.push(watch.take());
+        }
+        self.changed.iter().any(|bits| bits.has((unit - self.first) as usize))
+    }
 }
 
 impl<D: Director> Aside<D> {
@@ -52,9 +75,38 @@ impl<D: Director> Aside<D> {
         (0..self.units.map.slots()).filter_map(entry).collect()
     }
 
-    /// Whether no request of a client is under way.
-    pub fn is_quiet(&self) -> bool {
-        self.gate.is_empty()
+    /// How long it takes at least until no client has asked for anything for a while.
+    pub fn until_quiet(&self) -> Nanos {
+        match self.gate.is_empty() {
+            true => QUIET.saturating_sub(self.rt.now().since(self.asked_last.get())),
+            false => QUIET,
+        }
+    }
+
+    /// Sends requests, few at a time, whenever no client asks for anything.
+    async fn send_quietly(&self, io: &Io, bios: Vec<Bio>) -> Vec<Returned> {
+        let mut returned = Vec::with_capacity(bios.len());
+        let mut bios = bios.into_iter();
+        loop {
+            let some: Vec<Bio> = bios.by_ref().take(WIDTH).collect();
+            if some.is_empty() {
+                return returned;
+            }
+            let begun = self.rt.now();
+            while self.until_quiet() > Nanos::ZERO && self.rt.now().since(begun) < PATIENCE && !self.drains.get() {
+                self.rt.sleep(self.until_quiet()).await;
+            }
+            returned.extend(io.all(some, WIDTH).await);
+        }
+    }
+
+    fn watch_over(&self, units: impl Iterator<Item = u64> + Clone) -> Watched {
+        let (first, last) = (units.clone().min(), units.max());
+        let watch = first.zip(last).map(|(first, last)| {
+            let range = self.units.range(first).start()..self.units.range(last).end();
+            self.gate.watch(span(range.start, range.end - range.start), self.units.unit())
+        });
+        Watched { watch, first: first.unwrap_or(0), changed: Vec::new() }
     }
 
     /// What is below, for a piece of work.
@@ -80,13 +132,14 @@ impl<D: Director> Aside<D> {
         for (unit, to) in wanted.iter().copied() {
             let is_there = self.units.find(unit).is_some() || self.units.range(unit).end() > self.config.size;
             if !is_there && !self.is_settled.get() && !self.latch.is_set() && self.units.map.take(to) {
-                placed.push(self.watched(unit, None, to));
+                placed.push(Placed { unit, from: None, to, buf: None });
             }
         }
+        let mut watched = self.watch_over(placed.iter().map(|one| one.unit));
         let result = self.copy(io, &mut placed).await;
         let mut count = 0;
         for one in placed {
-            if result.is_ok() && self.may_place(io, &one).await? {
+            if result.is_ok() && self.may_place(io, &one, &mut watched).await? {
                 self.publish(one.unit, one.to, SlotMarks::default(), LowerSet::one(FAST));
                 add(&self.counts.fills, 1);
                 count += 1;
@@ -107,13 +160,14 @@ impl<D: Director> Aside<D> {
         for (unit, from, to) in moves.iter().copied() {
             let is_there = self.units.find(unit) == Some(from) && !self.units.marks(from).has(SlotMarks::PART);
             if is_there && !self.is_settled.get() && !self.latch.is_set() && self.units.map.take(to) {
-                placed.push(self.watched(unit, Some(from), to));
+                placed.push(Placed { unit, from: Some(from), to, buf: None });
             }
         }
+        let mut watched = self.watch_over(placed.iter().map(|one| one.unit));
         let result = self.copy(io, &mut placed).await;
         let mut count = 0;
         for one in placed {
-            if result.is_ok() && self.may_place(io, &one).await? {
+            if result.is_ok() && self.may_place(io, &one, &mut watched).await? {
                 self.switch(&one);
                 count += 1;
             } else {
@@ -138,16 +192,17 @@ impl<D: Director> Aside<D> {
                 count += u64::from(self.clean_one(io, unit, slot).await?);
             } else if !self.is_settled.get() {
                 bounds.push(self.gate.home_bound(self.units.range(unit)));
-                placed.push(self.watched(unit, Some(slot), slot));
+                placed.push(Placed { unit, from: Some(slot), to: slot, buf: None });
             }
         }
+        let mut watched = self.watch_over(placed.iter().map(|one| one.unit));
         self.read_all(io, &mut placed).await.inspect_err(|error| {
             self.failed("a copy that home does not have cannot be read", error);
         })?;
         let runs = runs(&mut placed, |one| one.unit, self.config.transfer_max / self.units.unit());
         let bios =
             runs.into_iter().map(|(unit, buf)| Bio::write(self.units.range(unit).start(), buf).to(io.lower(HOME)));
-        let sent = io.all(bios.map(|bio| bio.tagged(BACKGROUND)).collect(), WIDTH).await;
+        let sent = self.send_quietly(io, bios.map(|bio| bio.tagged(BACKGROUND)).collect()).await;
         self.wrote(HOME);
         drop(bounds);
         sent.into_iter().try_for_each(|returned| returned.result.map(drop))?;
@@ -155,7 +210,7 @@ impl<D: Director> Aside<D> {
             if self.units.map.is_full() {
                 self.commit(io).await?;
             }
-            if !one.watch.is_changed() && self.units.find(one.unit) == one.from && !self.is_settled.get() {
+            if !watched.is_changed(one.unit) && self.units.find(one.unit) == one.from && !self.is_settled.get() {
                 // Home must have it before the medium says so.
                 self.mark(one.to, false, LowerSet::one(HOME));
                 add(&self.counts.written_back, 1);
@@ -199,20 +254,15 @@ impl<D: Director> Aside<D> {
         Ok(count)
     }
 
-    fn watched(&self, unit: u64, from: Option<Slot>, to: Slot) -> Placed {
-        let watch = self.gate.watch(self.units.range(unit), self.units.unit());
-        Placed { unit, from, to, watch, buf: None }
-    }
-
     /// Whether a unit that was copied is as it was. Makes room in the map first.
-    async fn may_place(&self, io: &Io, one: &Placed) -> Result<bool, BioError> {
+    async fn may_place(&self, io: &Io, one: &Placed, watched: &mut Watched) -> Result<bool, BioError> {
         if self.units.map.is_full()
             && let Err(error) = self.commit(io).await
         {
             self.units.map.give_back(one.to);
             return Err(error);
         }
-        let is_same = !one.watch.is_changed() && self.units.find(one.unit) == one.from && !self.is_settled.get();
+        let is_same = !watched.is_changed(one.unit) && self.units.find(one.unit) == one.from && !self.is_settled.get();
         Ok(is_same && !self.arriving.borrow().contains(&one.unit))
     }
 
@@ -243,7 +293,7 @@ impl<D: Director> Aside<D> {
         let runs = runs(placed, |one| u64::from(one.to), self.config.transfer_max / self.units.unit());
         let to = |slot: u64| self.units.map.data_at(slot as Slot);
         let bios = runs.into_iter().map(|(slot, buf)| Bio::write(to(slot), buf).to(io.lower(FAST)).tagged(BACKGROUND));
-        let sent = io.all(bios.collect(), WIDTH).await;
+        let sent = self.send_quietly(io, bios.collect()).await;
         self.wrote(FAST);
         sent.into_iter().try_for_each(|returned| returned.result.map(drop))
     }
@@ -270,7 +320,7 @@ impl<D: Director> Aside<D> {
                 lens.push(some.len());
             }
         }
-        let returned = io.all(bios, WIDTH).await;
+        let returned = self.send_quietly(io, bios).await;
         let mut units = placed.iter_mut();
         for (returned, len) in returned.into_iter().zip(lens) {
             returned.result?;

@@ -1,5 +1,7 @@
 //! Which slot a copy gets: plans have the first slots, writes the others.
 
+use std::collections::BTreeSet;
+
 use esker_caching::{Lines, Slot};
 use esker_layer_aside::{Access, Director, Fill, Free, Put};
 
@@ -7,7 +9,7 @@ use esker_layer_aside::{Access, Director, Fill, Free, Put};
 const LOOK: u32 = 1024;
 
 /// Slots `0..reads` belong to plans, the others are a ring that takes writes: random writes follow each other there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RingDirector {
     write_buffer: f64,
     slots: Slot,
@@ -16,6 +18,8 @@ pub struct RingDirector {
     hand: Slot,
     /// Slots of the ring that have a copy.
     filled: Slot,
+    /// Slots of the ring that were taken since the last plan.
+    taken: Slot,
     /// The ring had no slot for so many writes.
     pub full: u64,
 }
@@ -23,7 +27,7 @@ pub struct RingDirector {
 impl RingDirector {
     /// `write_buffer`: the ring's share of the slots.
     pub fn new(write_buffer: f64) -> RingDirector {
-        RingDirector { write_buffer, slots: 0, reads: 0, hand: 0, filled: 0, full: 0 }
+        RingDirector { write_buffer, slots: 0, reads: 0, hand: 0, filled: 0, taken: 0, full: 0 }
     }
 
     /// Slots of plans.
@@ -34,6 +38,23 @@ impl RingDirector {
     /// Slots of the ring that have a copy.
     pub fn filled(&self) -> Slot {
         self.filled
+    }
+
+    /// A plan begins: how the ring is now. What it takes from now on counts for the next plan.
+    pub fn planning(&mut self) -> RingDirector {
+        let now = self.clone();
+        self.taken = 0;
+        now
+    }
+
+    /// The slots of the ring that must be free for the writes to come, the oldest ones: as many as the last interval took,
+    /// and a quarter more. `used`: slots that have a copy.
+    pub fn ring_to_free(&self, used: &BTreeSet<Slot>) -> BTreeSet<Slot> {
+        let ring = self.slots - self.reads;
+        let want = (self.taken / 4 * 5).min(ring);
+        let free = ring - used.range(self.reads..).count() as Slot;
+        let from_hand = used.range(self.hand..).chain(used.range(self.reads..self.hand));
+        from_hand.take(want.saturating_sub(free) as usize).copied().collect()
     }
 
     /// Gives the ring another share. Copies stay where they are. `used`: the slots that have one.
@@ -76,6 +97,7 @@ impl Director for RingDirector {
             }
             if free.one(self.hand) {
                 taken.push(self.hand);
+                self.taken += 1;
             }
             self.hand = if self.hand + 1 < self.slots { self.hand + 1 } else { self.reads };
         }

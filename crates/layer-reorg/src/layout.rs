@@ -24,11 +24,11 @@ pub struct SlotMove {
 /// What a reconfiguration does, in three phases. Each step is safe by itself: behind any of them the map is whole.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Steps {
-    /// Pages whose copy goes, in order of home.
+    /// Pages whose copy goes, in the order of their slots.
     pub out: Vec<u64>,
     /// Copies that change their slot, in rounds. The slots to which a round moves are free before it.
     pub moves: Vec<Vec<SlotMove>>,
-    /// Pages that get a copy, in order of home.
+    /// Pages that get a copy, in the order of their slots.
     pub fetched: Vec<(u64, Slot)>,
 }
 
@@ -104,16 +104,30 @@ impl Gaps {
     }
 }
 
-/// The steps from what lies aside to what should. `spare`: a slot that no page has before or behind.
-pub fn steps(now: &BTreeMap<u64, Slot>, then: &BTreeMap<u64, Slot>, spare: Slot) -> Steps {
-    let out = now.keys().filter(|page| !then.contains_key(page)).copied().collect();
-    let fetched = then.iter().filter(|(page, _)| !now.contains_key(page)).map(|(page, slot)| (*page, *slot)).collect();
+/// The steps from what lies aside to what should. A copy that no plan has goes if its slot is needed, or if `must_go` says
+/// so: what stays may be asked for or written again. `spare`: a slot that no page of the new plan has.
+pub fn steps(
+    now: &BTreeMap<u64, Slot>,
+    then: &BTreeMap<u64, Slot>,
+    spare: Slot,
+    must_go: impl Fn(Slot) -> bool,
+) -> Steps {
+    let needed: BTreeSet<Slot> = then.values().copied().chain([spare]).collect();
+    let mut out: Vec<(Slot, u64)> = now
+        .iter()
+        .filter(|(page, slot)| !then.contains_key(page) && (needed.contains(slot) || must_go(**slot)))
+        .map(|(page, slot)| (*slot, *page))
+        .collect();
+    out.sort_unstable();
+    let mut fetched: Vec<(u64, Slot)> =
+        then.iter().filter(|(page, _)| !now.contains_key(page)).map(|(page, slot)| (*page, *slot)).collect();
+    fetched.sort_unstable_by_key(|(_, slot)| *slot);
     let waiting: Vec<SlotMove> = then
         .iter()
         .filter_map(|(page, to)| now.get(page).map(|from| SlotMove { page: *page, from: *from, to: *to }))
         .filter(|one| one.from != one.to)
         .collect();
-    Steps { out, moves: rounds(waiting, spare), fetched }
+    Steps { out: out.into_iter().map(|(_, page)| page).collect(), moves: rounds(waiting, spare), fetched }
 }
 
 /// Moves in rounds: each goes when its slot is free. A cycle is broken by one copy that waits in the spare slot.
@@ -133,7 +147,7 @@ fn rounds(mut waiting: Vec<SlotMove>, spare: Slot) -> Vec<Vec<SlotMove>> {
             is_spare_taken = false;
         }
         assert!(!ready.is_empty(), "with the spare slot one move can always go");
-        ready.sort_by_key(|one| one.from);
+        ready.sort_by_key(|one| one.to);
         rounds.push(ready);
     }
     rounds

@@ -265,7 +265,6 @@ impl Stateful for Reorg {
     }
 
     fn complete(&self, ctx: &mut Ctx<'_>, done: &mut Done) {
-        self.reorganiser.answered();
         self.aside.complete(ctx, done);
     }
 

@@ -3,7 +3,7 @@
 //! It decides as the layer does, and asks the disk's pure function for the time of each access, one after the other. So
 //! it needs no world of its own, and runs wherever a worker does. The area is taken to lie behind home.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use esker_base::{ByteRange, Nanos, Time};
 use esker_dev_sim::Access;
@@ -16,7 +16,7 @@ use crate::planner::Plan;
 use crate::profile::AccessRecord;
 
 /// Pages that go from one place to another at once.
-const BATCH: usize = 64;
+const BATCH: usize = 1024;
 /// Bytes a second at which a write goes on where the last one ended, while it waited for it.
 const RATE: u64 = 100_000_000;
 
@@ -59,6 +59,8 @@ pub(crate) struct Miniature<'a> {
     copies: BTreeMap<u64, (Slot, bool)>,
     used: Vec<bool>,
     filled: Slot,
+    /// Slots of the ring that were taken since the last plan.
+    taken: Slot,
 }
 
 impl<'a> Miniature<'a> {
@@ -74,6 +76,7 @@ impl<'a> Miniature<'a> {
             copies: BTreeMap::new(),
             used: vec![false; slots as usize],
             filled: 0,
+            taken: 0,
         };
         for (page, slot) in assign(plan, &BTreeMap::new(), reads) {
             mini.put(page, slot, false);
@@ -140,6 +143,7 @@ impl<'a> Miniature<'a> {
             let slot = self.hand;
             self.hand = if slot + 1 < self.slots { slot + 1 } else { self.reads };
             if !self.used[slot as usize] {
+                self.taken += 1;
                 return Some(slot);
             }
         }
@@ -162,7 +166,12 @@ impl<'a> Miniature<'a> {
     pub(crate) fn reorganise(&mut self, at: Time, plan: &Plan) {
         let now: BTreeMap<u64, Slot> = self.copies.iter().map(|(page, (slot, _))| (*page, *slot)).collect();
         let then = assign(plan, &now, self.reads);
-        let Steps { out, moves, fetched } = steps(&now, &then, self.reads.saturating_sub(1));
+        let ring = self.slots - self.reads;
+        let want = (std::mem::take(&mut self.taken) / 4 * 5).min(ring).saturating_sub(ring - self.filled);
+        let behind_hand = (self.hand..self.slots).chain(self.reads..self.hand);
+        let goes: BTreeSet<Slot> = behind_hand.filter(|slot| self.used[*slot as usize]).take(want as usize).collect();
+        let Steps { out, moves, fetched } =
+            steps(&now, &then, self.reads.saturating_sub(1), |slot| goes.contains(&slot));
         for some in out.chunks(BATCH) {
             let gone: Vec<(u64, Slot, bool)> = some
                 .iter()
@@ -184,9 +193,10 @@ impl<'a> Miniature<'a> {
             let slots = some.iter().map(|(_, slot)| self.slot_at(*slot)).collect();
             self.copy(at, homes, slots);
         }
-        self.used.fill(false);
-        self.copies.clear();
-        self.filled = 0;
+        let moved: Vec<u64> = then.keys().copied().collect();
+        for page in moved {
+            self.take(page);
+        }
         for (page, slot) in then {
             self.put(page, slot, dirty.get(&page).copied().unwrap_or(false));
         }

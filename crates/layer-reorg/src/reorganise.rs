@@ -3,7 +3,7 @@
 //! There is no record of a plan on the medium. Each step is safe by itself, and a crash forgets the rest of them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
@@ -12,16 +12,14 @@ use esker_layer_aside::{Aside, PLACED_MAX};
 use esker_layer_kit::{Background, Io, Task, Then, Turn};
 use esker_rt::Rt;
 
+use crate::ReorgParams;
 use crate::analyzer::{Analyzer, Bounds};
 use crate::director::RingDirector;
 use crate::layout::{Slot, SlotMove, Steps, assign, steps};
 use crate::planner::{WEIGHT_MIN, plan};
 use crate::profile::{AccessRecord, Profiler};
 use crate::tuner::{Setting, Tuner};
-use crate::ReorgParams;
 
-/// How long no client asks for anything before a step begins.
-const IDLE: Nanos = Nanos::millis(5);
 /// How often it looks what is due.
 const TICK: Nanos = Nanos::secs(1);
 /// What planning costs in virtual time: for each record, and for each vertex or edge.
@@ -75,7 +73,6 @@ pub(crate) struct Reorganiser {
     turn: Turn,
     batches: RefCell<VecDeque<Batch>>,
     planned_last: Cell<Time>,
-    asked_last: Cell<Time>,
     background: Background,
     pub counts: ReorgCounts,
 }
@@ -94,7 +91,6 @@ impl Reorganiser {
             turn: Turn::default(),
             batches: RefCell::default(),
             planned_last: Cell::new(rt.now()),
-            asked_last: Cell::new(rt.now()),
             background: Background::default(),
             counts: ReorgCounts::default(),
             setting: Cell::new(setting),
@@ -106,16 +102,10 @@ impl Reorganiser {
     /// A client asks for something.
     pub(crate) fn note(&self, tag: Tag, range: esker_base::ByteRange, changes: bool) {
         let now = self.rt.now();
-        self.asked_last.set(now);
         let mut profiler = self.profiler.borrow_mut();
         if profiler.note(now, tag.pid, range, changes) && self.full.borrow().len() < CHUNKS_MAX {
             self.full.borrow_mut().push_back(profiler.take());
         }
-    }
-
-    /// A client has its answer.
-    pub(crate) fn answered(&self) {
-        self.asked_last.set(self.rt.now());
     }
 
     pub(crate) fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
@@ -168,6 +158,8 @@ impl Reorganiser {
         let tuned = if learning.tuner.is_some() { 9 * u64::from(do_plan) + 1 } else { 1 };
         let cost = Nanos((RECORD_COST.0 * records as u64 + GRAPH_COST.0 * graph) * tuned);
         let now: BTreeMap<u64, Slot> = self.aside.copies().into_iter().map(|(unit, slot, _)| (unit, slot)).collect();
+        let used: BTreeSet<Slot> = now.values().copied().collect();
+        let ring = do_plan.then(|| self.aside.director().borrow_mut().planning());
         let (slots, setting, at) = (self.aside.slots(), self.setting.get(), self.rt.now());
         let work = move || {
             for chunk in &chunks {
@@ -176,18 +168,19 @@ impl Reorganiser {
                     tuner.note(chunk);
                 }
             }
-            if !do_plan {
-                return (learning, None);
-            }
+            let Some(mut ring) = ring else { return (learning, None) };
             let master = learning.analyzer.master();
             learning.analyzer.age();
             let Learning { analyzer, tuner } = &mut learning;
             let tuned = tuner.as_mut().and_then(|tuner| tuner.planned(at, analyzer, &master));
-            let setting = tuned.unwrap_or(setting);
+            if let Some(tuned) = tuned.filter(|tuned| tuned.write_buffer != setting.write_buffer) {
+                ring.set_share(tuned.write_buffer, used.iter().copied());
+            }
+            let (setting, goes) = (tuned.unwrap_or(setting), ring.ring_to_free(&used));
             let reads = setting.reads(slots);
             let planned = plan(&master, u64::from(reads.saturating_sub(1)), WEIGHT_MIN);
             let then = assign(&planned, &now, reads);
-            let steps = steps(&now, &then, reads.saturating_sub(1));
+            let steps = steps(&now, &then, reads.saturating_sub(1), |slot| goes.contains(&slot));
             (learning, Some((setting, then.len() as u64, steps)))
         };
         let (learning, planned) = self.rt.worker_idle(cost, work).await;
@@ -197,9 +190,9 @@ impl Reorganiser {
 
     /// A plan is made: what is left of the one before is forgotten.
     fn take_over(&self, setting: Setting, pages: u64, steps: Steps) -> u64 {
-        if setting != self.setting.get() {
-            more(&self.counts.tuned, 1);
-            self.setting.set(setting);
+        let before = self.setting.replace(setting);
+        more(&self.counts.tuned, u64::from(setting != before));
+        if setting.write_buffer != before.write_buffer {
             let used = self.aside.copies();
             let slots = used.iter().map(|(_, slot, _)| *slot);
             self.aside.director().borrow_mut().set_share(setting.write_buffer, slots);
@@ -213,9 +206,9 @@ impl Reorganiser {
 
     /// Does the steps of a plan, each when no client has asked for anything for a while.
     async fn step_on(self: Rc<Self>, handle: &LayerHandle) {
-        let due = || (!self.batches.borrow().is_empty()).then(|| (self.until_idle(), ()));
+        let due = || (!self.batches.borrow().is_empty()).then(|| (self.aside.until_quiet(), ()));
         let work = async |permit: WorkPermit, ()| {
-            if self.until_idle() > Nanos::ZERO {
+            if self.aside.until_quiet() > Nanos::ZERO {
                 return Then::Again;
             }
             let Some(batch) = self.batches.borrow_mut().pop_front() else { return Then::Again };
@@ -229,13 +222,6 @@ impl Reorganiser {
             }
         };
         self.background.run((&self.rt, None), handle, due, work).await;
-    }
-
-    fn until_idle(&self) -> Nanos {
-        if !self.aside.is_quiet() {
-            return IDLE;
-        }
-        Nanos(IDLE.0.saturating_sub(self.rt.now().since(self.asked_last.get()).0))
     }
 
     async fn step(&self, io: &Io, batch: Batch) -> Result<(), BioError> {

@@ -103,13 +103,17 @@ impl Tuner {
         let mut plans: BTreeMap<Slot, Plan> = BTreeMap::new();
         let mut judge = |setting: &Setting| {
             let reads = setting.reads(self.slots);
-            let first =
-                plans.entry(reads).or_insert_with(|| plan(&self.master, u64::from(reads.saturating_sub(1)), WEIGHT_MIN));
+            let first = plans
+                .entry(reads)
+                .or_insert_with(|| plan(&self.master, u64::from(reads.saturating_sub(1)), WEIGHT_MIN));
             self.busy(setting, first, begun, ended)
         };
+        // Where nothing was known before, a long interval would have had no plan at all: only shares are compared.
+        let knows = !self.master.vertices().is_empty();
+        let compared = self.settings.iter().filter(|setting| knows || setting.interval == self.longest);
         // Of equal settings the first one is taken.
-        let judged: Vec<Nanos> = self.settings.iter().map(&mut judge).collect();
-        self.settings.iter().zip(judged).min_by_key(|(_, busy)| *busy).map(|(setting, _)| *setting)
+        let judged = compared.map(|setting| (judge(setting), *setting));
+        judged.min_by_key(|(busy, _)| *busy).map(|(_, setting)| setting)
     }
 
     fn busy(&self, setting: &Setting, first: &Plan, begun: Time, ended: Time) -> Nanos {

@@ -90,14 +90,18 @@ fn what_is_asked_for_together_comes_from_the_area_in_order() {
         for page in RUN {
             assert_eq!(read(&vol, page * PAGE, 512).await, [page as u8; 512]);
         }
-        // Another order of pages: those that are asked for no more lose their copies, when their weight has faded.
+        // Another order of pages: it takes the slots of those that are asked for no more, when their weight has faded.
         for _ in 0..8 {
             ask(&vol, 1, &[5, 60, 31]).await;
             sleep(&vol, Nanos::secs(2)).await;
             order(&vol, &["plan"]).await;
             done(&vol).await;
         }
-        assert_eq!((stat(&vol, "used"), stat(&vol, "dropped"), stat(&vol, "planned")), (3, 6, 3));
+        assert_eq!(stat(&vol, "planned"), 3);
+        assert!(stat(&vol, "dropped") >= 3 && stat(&vol, "used") <= 6);
+        let before = count(&vol, "x", "reads");
+        ask(&vol, 1, &[5, 60, 31]).await;
+        assert_eq!(count(&vol, "x", "reads"), before);
     });
 }
 

@@ -78,7 +78,7 @@ async fn replan(vol: Rc<Export>, top: Rc<dyn Device>) {
 #[test]
 fn a_crash_in_any_phase_of_a_plan_loses_nothing() {
     let text = "h = recorded size=64KiB latency=7us; r = recorded size=256KiB latency=3us; \
-                a = delay write=1us jitter=20us on r; vol = reorg write_buffer=0.5 assoc=1ms on h, a";
+                a = delay write=1us jitter=20us on r; vol = reorg write_buffer=0.15 assoc=1ms on h, a";
     let states = power::check_script(KINDS, text, 1..=6, 11, replan);
     assert!(states >= 5_000, "only {states} states");
 }
