@@ -76,7 +76,10 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         least = if machine.is_determined { least.min(saved) } else { least };
         let to_home = 1.0 - borg.busy_to_home.as_secs_f64() / plain.busy.as_secs_f64();
         let waits = 1.0 - borg.waited.as_secs_f64() / plain.waited.as_secs_f64();
-        lab.say(format!("{}: {saved:.3} of the busy time saved ({to_home:.3} to home), {waits:.3} of the waits", machine.name));
+        lab.say(format!(
+            "{}: {saved:.3} of the busy time saved ({to_home:.3} to home), {waits:.3} of the waits",
+            machine.name
+        ));
         figures.push(
             Figure::alone(format!("busy_saved_{}", machine.name), saved, "share of the busy time")
                 .peer("without the layer, s", plain.busy.as_secs_f64()),
@@ -151,11 +154,7 @@ async fn measured(stack: &Rc<Stack>, load: &Load, has_layer: bool) -> Taken {
         stack.order("vol", &["write-back".to_string()]).await.expect("the layer takes the order");
     }
     flush(stack).await;
-    Taken {
-        busy: after.saturating_sub(before),
-        busy_to_home: busy(stack).saturating_sub(before),
-        waited,
-    }
+    Taken { busy: after.saturating_sub(before), busy_to_home: busy(stack).saturating_sub(before), waited }
 }
 
 async fn flush(stack: &Rc<Stack>) {
