@@ -49,6 +49,7 @@ mod artc_sensitivity;
 mod artc_slices;
 mod artc_uring;
 mod attach_vs_raw;
+mod borg;
 mod cache_guest;
 mod cache_hit;
 mod cache_live;
@@ -269,6 +270,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("cache-modes", cache_modes::run)
         .about("Lines, write modes and fills of the kind cache before a modelled disk: time of a request")
         .after("the thesis on extending storage, chapters 3 and 4 (9 and 15 % between write modes); the issue of caches: 30 %"),
+    Experiment::simulated("borg", borg::run)
+        .about("Busy time of a modelled disk with and without the kind reorg on generated weeks of four machines; shift, writes, sweep, tuner")
+        .after("the thesis on extending storage, section 3.2; acceptance items 15 to 17 and 21 of the issue on stacks that manage themselves"),
     Experiment::real("cache-hit", cache_hit::run)
         .about("CPU time of a hit of the kind cache at a million lines, over the same device without it; bytes for each line")
         .after("the issue of caches: 250 ns, 16 bytes; Open-CAS takes 47 to 54 bytes, dm-cache 24 in its entry alone"),

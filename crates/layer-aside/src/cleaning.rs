@@ -25,7 +25,9 @@ const LOOK: usize = 16 * BATCH;
 impl<D: Director> Aside<D> {
     /// Writes copies home whenever that is due.
     pub(crate) async fn clean_on(self: Rc<Self>, handle: &LayerHandle) {
-        let due = || (self.dirty_count.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
+        let cleans = || !self.config.kind_cleans || self.drains.get();
+        let due =
+            || (cleans() && self.dirty_count.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
         let work = async |permit: esker_block::WorkPermit, ()| {
             if self.until_idle() > Nanos::ZERO {
                 return Then::Again;
@@ -103,6 +105,9 @@ impl<D: Director> Aside<D> {
             if self.is_settled.get() {
                 self.unsettle(io).await?;
             }
+            if self.config.kind_cleans {
+                cleaned += self.clean_placed(io).await?;
+            }
             while self.dirty_count.get() > 0 {
                 for (unit, slot) in self.dirty_units() {
                     cleaned += u64::from(self.clean_one(io, unit, slot).await?);
@@ -116,7 +121,7 @@ impl<D: Director> Aside<D> {
     }
 
     /// Writes a copy home. Whether it is clean then.
-    async fn clean_one(&self, io: &Io, unit: u64, slot: Slot) -> Result<bool, BioError> {
+    pub(crate) async fn clean_one(&self, io: &Io, unit: u64, slot: Slot) -> Result<bool, BioError> {
         let range = self.units.range(unit);
         let watch = self.gate.watch(range, self.units.unit());
         let home_bound = self.gate.home_bound(range);
@@ -160,7 +165,7 @@ impl<D: Director> Aside<D> {
     }
 
     /// A buffer for bytes that go from one device to the other.
-    fn read_buf(&self, len: usize) -> Buf {
+    pub(crate) fn read_buf(&self, len: usize) -> Buf {
         if self.config.is_described { Buf::described(len, 0) } else { Buf::unique(&self.pool, len) }
     }
 }

@@ -44,6 +44,8 @@ pub struct AsideConfig {
     pub mode: WriteMode,
     /// Whether each write is answered only when a restart would find its bytes as the map says now.
     pub strict: bool,
+    /// Whether the kind writes copies home by itself: the engine does so only when it is told to.
+    pub kind_cleans: bool,
     /// Share of dirty slots above which write-back does not wait until home is idle.
     pub dirty_max: f64,
     /// Share of home's time that write-back takes then.

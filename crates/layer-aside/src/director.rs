@@ -4,6 +4,8 @@ use esker_base::ByteRange;
 use esker_block::Tag;
 use esker_caching::{Lines, Slot};
 
+use crate::placing::Free;
+
 /// How a request uses a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
@@ -35,6 +37,9 @@ pub enum Put {
     Aside,
 }
 
+/// Free slots that are taken from the map at once.
+const TAKEN: usize = 64;
+
 /// Decides which units have copies. It is called inside requests, and never waits.
 pub trait Director: 'static {
     /// The map has so many slots. Called once, first.
@@ -48,6 +53,16 @@ pub trait Director: 'static {
 
     /// A write finds no copy of a unit.
     fn write_miss(&mut self, unit: u64, of: Access) -> Put;
+
+    /// Takes at least so many free slots for new copies, or as many as there are. The last one is used first.
+    fn take(&mut self, want: usize, free: &Free<'_>) -> Vec<Slot> {
+        free.any(want.max(TAKEN))
+    }
+
+    /// Whether copies are given up whenever few slots are free.
+    fn makes_room(&self) -> bool {
+        true
+    }
 
     /// The copy that makes room: none that `lines` holds. It is not asked about again.
     fn victim(&mut self, lines: &dyn Lines) -> Option<Slot>;

@@ -12,7 +12,7 @@
 //!
 //! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
 //! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
-//! `known` tells whether home is the one of the last stop.
+//! [`placing`] is for kinds that say which copy lies in which slot. `known` tells whether home is the one of the last stop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -26,6 +26,7 @@ pub mod director;
 mod engine;
 mod fills;
 mod known;
+pub mod placing;
 mod requests;
 mod reserve;
 mod units;
@@ -34,6 +35,7 @@ pub use config::{AsideConfig, WriteMode};
 pub use counts::{AsideCounts, STATS};
 pub use director::{Access, Director, Fill, Put};
 pub use engine::Aside;
+pub use placing::{Free, PLACED_MAX};
 
 /// The lower device with the volume.
 pub const HOME: usize = 0;

@@ -9,6 +9,7 @@ use esker_layer_kit::Then;
 
 use crate::director::Director;
 use crate::engine::Aside;
+use crate::placing::Free;
 
 /// Share of the slots that are kept free.
 const SHARE: u32 = 256;
@@ -16,8 +17,6 @@ const SHARE: u32 = 256;
 const LEAST: u32 = 64;
 /// Slots of which at most this part is kept free.
 const MOST: u32 = 8;
-/// Slots that are taken from the map at once.
-const TAKEN: usize = 64;
 
 impl<D: Director> Aside<D> {
     fn reserve(&self) -> usize {
@@ -34,7 +33,7 @@ impl<D: Director> Aside<D> {
     pub(crate) fn has_free(&self, want: usize) -> bool {
         let mut free = self.free.borrow_mut();
         if free.len() < want {
-            let more = self.units.map.free(want.max(TAKEN) - free.len());
+            let more = self.director.borrow_mut().take(want - free.len(), &Free(&self.units.map));
             free.extend(more);
         }
         if free.len() < want {
@@ -76,7 +75,8 @@ impl<D: Director> Aside<D> {
 
     /// Whether copies can be given up, or the medium still names some that were.
     fn has_work(&self) -> bool {
-        (self.is_low() && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
+        (self.director.borrow().makes_room() && self.is_low() && self.dirty_count.get() < self.used())
+            || !self.named.borrow().is_empty()
     }
 
     fn evict(self: &Rc<Self>) {

@@ -177,6 +177,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         fast: fast.clone(),
         mode,
         strict: make.args.flag("strict"),
+        kind_cleans: false,
         dirty_max: make.args.float("dirty"),
         clean_share: make.args.float("clean_share"),
         is_described: both.described,

@@ -33,6 +33,10 @@ pub const BUILTIN: &[Builtin] = builtin![
     "fiu-like",
     "adversarial-uniform",
     "adversarial-hot-set",
+    "borg-office",
+    "borg-developer",
+    "borg-svn",
+    "borg-web",
 ];
 
 /// What a generated trace is to be like.
@@ -80,6 +84,13 @@ pub struct Flow {
     pub reads: f64,
     /// Pairs of a size in bytes and its relative frequency.
     pub sizes: Vec<(u64, f64)>,
+    /// The process that its records name; 0: none.
+    #[serde(default)]
+    pub who: u32,
+    /// Mean time between the requests of a run, in milliseconds, where the places have runs. The runs come at `rate`
+    /// divided by their length.
+    #[serde(default)]
+    pub gap_ms: f64,
     /// Which places it chooses.
     pub places: Kind,
 }
@@ -177,8 +188,8 @@ impl Profile {
             flow.rate *= factor;
         }
         for target in &mut self.target {
-            if target.figure == super::calibration::Figure::RequestsPerSecond {
-                target.is = target.is.map(|rate| rate * factor);
+            if target.figure.grows() {
+                target.is = target.is.map(|is| is * factor);
             }
         }
         self
@@ -235,6 +246,7 @@ impl Profile {
         ProfileFlaw::Rate(flow.rate).unless(flow.rate > 0.0 && flow.rate <= 1e9)?;
         ProfileFlaw::Reads(flow.reads).unless((0.0..=1.0).contains(&flow.reads))?;
         ProfileFlaw::Day(flow.day.len()).unless(is_day(&flow.day))?;
+        ProfileFlaw::Gap(flow.gap_ms).unless((0.0..=3.6e6).contains(&flow.gap_ms))?;
         ProfileFlaw::NoSizes.unless(!flow.sizes.is_empty())?;
         let is_size = |(bytes, weight): &&(u64, f64)| {
             *bytes > 0 && *bytes <= 1 << 32 && bytes.is_multiple_of(SECTOR) && *weight > 0.0 && weight.is_finite()
@@ -257,9 +269,10 @@ fn is_day(day: &[f64]) -> bool {
 }
 
 impl Flow {
-    /// Requests per second in each hour of a day.
+    /// Runs of requests per second in each hour of a day.
     pub(super) fn rates(&self) -> [f64; DAY] {
         let mean = self.day.iter().sum::<f64>() / DAY as f64;
-        std::array::from_fn(|hour| self.day.get(hour).map_or(self.rate, |relative| self.rate * relative / mean))
+        let rate = self.rate / f64::from(self.places.run());
+        std::array::from_fn(|hour| self.day.get(hour).map_or(rate, |relative| rate * relative / mean))
     }
 }
