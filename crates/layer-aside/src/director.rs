@@ -35,6 +35,15 @@ pub enum Put {
     Aside,
 }
 
+/// Slots that are free now.
+pub trait FreeSlots {
+    /// Takes one of them.
+    fn any(&self) -> Option<Slot>;
+
+    /// Takes this one: whether it was free.
+    fn take(&self, slot: Slot) -> bool;
+}
+
 /// Decides which units have copies. It is called inside requests, and never waits.
 pub trait Director: 'static {
     /// The map has so many slots. Called once, first.
@@ -48,6 +57,18 @@ pub trait Director: 'static {
 
     /// A write finds no copy of a unit.
     fn write_miss(&mut self, unit: u64, of: Access) -> Put;
+
+    /// The slot for the copy of a unit, which it takes from `free`; none if no slot suits. With `changes` a write makes
+    /// the copy, which goes home then.
+    fn slot(&mut self, _unit: u64, _changes: bool, free: &dyn FreeSlots) -> Option<Slot> {
+        free.any()
+    }
+
+    /// A request of a client goes home.
+    fn home_begins(&mut self) {}
+
+    /// It has ended.
+    fn home_ended(&mut self) {}
 
     /// The copy that makes room: none that `lines` holds. It is not asked about again.
     fn victim(&mut self, lines: &dyn Lines) -> Option<Slot>;
