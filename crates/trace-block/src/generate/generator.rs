@@ -3,18 +3,25 @@
 use super::clock::Clock;
 use super::flaw::ProfileFlaw;
 use super::places::{Ask, Places};
-use super::profile::{Flow, Profile, ProfileError, check_hours};
+use super::profile::{Burst, Flow, Profile, ProfileError, check_hours};
 use crate::fault::TraceError;
 use crate::record::{Op, Record};
 use crate::source::Source;
 use esker_base::{Nanos, Stream};
+use std::collections::BTreeSet;
 
 /// Yields the records of a profile. Its memory does not grow with the number of records: it holds a few words for each
-/// pair of flow and volume, and one byte for each 32 KiB of a hot spot of SPC-1.
+/// pair of flow and volume, for each burst under way, and one byte for each 32 KiB of a hot spot of SPC-1.
 pub struct Generator {
     name: String,
     volumes: Vec<String>,
     clock: Clock,
+    /// What the clock says next: a request, or the first one of a burst.
+    next: Option<(Nanos, usize)>,
+    /// Bursts under way: the time of the next request, the flow, and the number of the burst and of the request.
+    bursts: BTreeSet<(Nanos, usize, u64, u32)>,
+    begun: u64,
+    end: Nanos,
     flows: Vec<Running>,
 }
 
@@ -25,6 +32,7 @@ struct Running {
     parts: Vec<f64>,
     reads: f64,
     sizes: Vec<(u64, f64)>,
+    burst: Option<Burst>,
     choice: Stream,
     ops: Stream,
     lengths: Stream,
@@ -63,12 +71,40 @@ impl Generator {
         };
         let flows = profile.flow.iter().enumerate().map(run).collect::<Result<_, _>>()?;
         let rates: Vec<_> = profile.flow.iter().map(Flow::rates).collect();
+        let end = Nanos::from_secs_f64(hours * 3_600.0);
+        let mut clock = Clock::new(&rates, end, seed);
         Ok(Generator {
             name: name.to_string(),
             volumes: volumes.into_iter().map(|(name, _)| name).collect(),
-            clock: Clock::new(&rates, Nanos::from_secs_f64(hours * 3_600.0), seed),
+            next: clock.next(),
+            clock,
+            bursts: BTreeSet::new(),
+            begun: 0,
+            end,
             flows,
         })
+    }
+
+    /// The time of the next request and its flow.
+    fn next_request(&mut self) -> Option<(Nanos, usize)> {
+        let is_first = |next: &(Nanos, usize)| self.bursts.first().is_none_or(|burst| *next < (burst.0, burst.1));
+        let (at, flow, burst, number) = match self.next.filter(is_first) {
+            Some((at, flow)) => {
+                self.next = self.clock.next();
+                self.begun += 1;
+                (at, flow, self.begun, 0)
+            }
+            None => self.bursts.pop_first()?,
+        };
+        if let Some(Burst { requests, within_s }) = self.flows[flow].burst
+            && number + 1 < requests
+        {
+            let behind = at + Nanos::from_secs_f64(within_s / f64::from(requests - 1));
+            if behind < self.end {
+                self.bursts.insert((behind, flow, burst, number + 1));
+            }
+        }
+        Some((at, flow))
     }
 }
 
@@ -93,6 +129,7 @@ impl Running {
             ports: reached.iter().map(port).collect::<Result<_, ProfileFlaw>>()?,
             parts: parts(reached.iter().map(|volume| volumes[*volume as usize].1 as f64)),
             reads: flow.reads,
+            burst: flow.burst,
             sizes: flow
                 .sizes
                 .iter()
@@ -122,7 +159,7 @@ impl Running {
 
 impl Source for Generator {
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.clock.next().map(|(at, flow)| self.flows[flow].next(at)))
+        Ok(self.next_request().map(|(at, flow)| self.flows[flow].next(at)))
     }
 
     fn volumes(&self) -> &[String] {

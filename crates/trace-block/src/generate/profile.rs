@@ -33,6 +33,8 @@ pub const BUILTIN: &[Builtin] = builtin![
     "fiu-like",
     "adversarial-uniform",
     "adversarial-hot-set",
+    "bltk-like",
+    "postmark-like",
 ];
 
 /// What a generated trace is to be like.
@@ -82,6 +84,19 @@ pub struct Flow {
     pub sizes: Vec<(u64, f64)>,
     /// Which places it chooses.
     pub places: Kind,
+    /// Requests come in bursts; without it each comes by itself.
+    #[serde(default)]
+    pub burst: Option<Burst>,
+}
+
+/// Requests that come together. A flow's bursts know nothing of each other, and its rate stays that of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burst {
+    /// Requests of a burst.
+    pub requests: u32,
+    /// Seconds from its first request to its last; the others are evenly spaced between them.
+    pub within_s: f64,
 }
 
 /// A figure of the finished trace and what it should be.
@@ -235,6 +250,10 @@ impl Profile {
         ProfileFlaw::Rate(flow.rate).unless(flow.rate > 0.0 && flow.rate <= 1e9)?;
         ProfileFlaw::Reads(flow.reads).unless((0.0..=1.0).contains(&flow.reads))?;
         ProfileFlaw::Day(flow.day.len()).unless(is_day(&flow.day))?;
+        if let Some(Burst { requests, within_s }) = flow.burst {
+            let is_burst = requests > 0 && (0.0..=86_400.0).contains(&within_s);
+            ProfileFlaw::Burst { requests, within_s }.unless(is_burst)?;
+        }
         ProfileFlaw::NoSizes.unless(!flow.sizes.is_empty())?;
         let is_size = |(bytes, weight): &&(u64, f64)| {
             *bytes > 0 && *bytes <= 1 << 32 && bytes.is_multiple_of(SECTOR) && *weight > 0.0 && weight.is_finite()
@@ -257,9 +276,10 @@ fn is_day(day: &[f64]) -> bool {
 }
 
 impl Flow {
-    /// Requests per second in each hour of a day.
+    /// Requests, or bursts of them, that begin per second in each hour of a day.
     pub(super) fn rates(&self) -> [f64; DAY] {
         let mean = self.day.iter().sum::<f64>() / DAY as f64;
-        std::array::from_fn(|hour| self.day.get(hour).map_or(self.rate, |relative| self.rate * relative / mean))
+        let rate = self.rate / self.burst.map_or(1.0, |burst| f64::from(burst.requests));
+        std::array::from_fn(|hour| self.day.get(hour).map_or(rate, |relative| rate * relative / mean))
     }
 }

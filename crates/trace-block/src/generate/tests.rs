@@ -5,7 +5,7 @@ use super::profile::BUILTIN;
 use super::*;
 use crate::record::{Op, Record};
 use crate::source::Source;
-use esker_base::Digest;
+use esker_base::{Digest, Nanos};
 
 fn records(name: &str, profile: &Profile, seed: u64, hours: f64) -> Vec<Record> {
     let mut generator = Generator::new(name, profile, seed, hours).unwrap();
@@ -22,9 +22,11 @@ fn digest(records: &[Record]) -> u64 {
     digest.value()
 }
 
-/// A profile with so few requests that a test can hold them.
+/// A profile with so few requests that a test can hold them. Those of laptops have few.
 fn small(name: &str) -> Profile {
-    Profile::builtin(name).unwrap().scaled(0.02)
+    let profile = Profile::builtin(name).unwrap();
+    let rate: f64 = profile.flow.iter().map(|flow| flow.rate).sum();
+    if rate < 50.0 { profile } else { profile.scaled(0.02) }
 }
 
 #[test]
@@ -32,7 +34,7 @@ fn every_profile_is_read_and_yields_requests_that_fit_on_its_volumes() {
     for builtin in BUILTIN {
         let profile = small(builtin.name);
         let sizes: Vec<u64> = profile.volumes().iter().map(|(_, bytes)| *bytes).collect();
-        let records = records(builtin.name, &profile, 1, 0.2);
+        let records = records(builtin.name, &profile, 1, 0.4);
         assert!(records.len() > 1_000, "{}: {} requests", builtin.name, records.len());
         assert!(records.windows(2).all(|pair| pair[0].at <= pair[1].at), "{}: times run backwards", builtin.name);
         for r in &records {
@@ -136,6 +138,25 @@ fn msr_like_is_within_5_percent_of_the_printed_week() {
 #[test]
 fn fiu_like_is_within_5_percent_of_the_printed_week() {
     assert_calibrated("fiu-like", 0.002, 168.0, 8);
+}
+
+#[test]
+fn profiles_of_laptops_are_what_they_say() {
+    assert_calibrated("bltk-like", 1.0, 96.0, 3);
+    assert_calibrated("postmark-like", 1.0, 2.0, 3);
+}
+
+#[test]
+fn bursts_are_evenly_spaced_in_order_and_end_with_the_trace() {
+    let text = BUILTIN[0].text.replace("reads = ", "burst = { requests = 5, within_s = 2.0 } # \nreads = ");
+    let mut profile = Profile::parse("uniform", &text).unwrap();
+    profile.flow[0].rate = 0.05;
+    let records = records("uniform", &profile, 1, 10.0);
+    assert!(records.is_sorted_by_key(|record| record.at) && records.last().unwrap().at < Nanos::secs(36_000));
+    let gaps = records.windows(2).map(|pair| pair[1].at - pair[0].at);
+    let within = gaps.filter(|gap| *gap == Nanos::millis(500)).count();
+    assert!((1500..=2100).contains(&records.len()), "{}", records.len());
+    assert!(within * 10 > records.len() * 7, "{within} of {}", records.len());
 }
 
 #[test]
