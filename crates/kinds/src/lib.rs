@@ -36,6 +36,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layer_logvol::thin::KIND,
     &esker_layer_dedup::KIND,
     &esker_layer_cache::KIND,
+    &esker_layer_spindown::KIND,
     &esker_layer_offload::KIND,
     &esker_layer_shepherd::KIND,
 ];
@@ -77,7 +78,7 @@ mod tests {
     #[test]
     fn each_format_of_media_has_one_checker() {
         let holds: Vec<&str> = ALL.iter().filter_map(|kind| kind.check).map(|check| check.holds).collect();
-        assert_eq!(holds, ["mirror", "volume", "dedup", "cache", "offload"]);
+        assert_eq!(holds, ["mirror", "volume", "dedup", "cache", "spindown", "offload"]);
     }
 
     #[test]

@@ -92,14 +92,14 @@ impl<D: Director> Aside<D> {
     /// The devices'.
     pub async fn write_back(&self, below: Below) -> Result<u64, BioError> {
         self.latch.check()?;
-        self.clean_all(&Io::new(&self.rt, &self.pool, below)).await
+        self.clean_all(&self.io_below(below)).await
     }
 
     /// Writes all dirty copies home. Answers how many there were.
     ///
     /// # Errors
     /// The devices'.
-    pub(crate) async fn clean_all(&self, io: &Io) -> Result<u64, BioError> {
+    pub async fn clean_all(&self, io: &Io) -> Result<u64, BioError> {
         let mut cleaned = 0;
         self.drains.set(true);
         let result = async {

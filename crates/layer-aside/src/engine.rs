@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::{Bits, Nanos, Time};
 use esker_block::locks::RangeLocks;
-use esker_block::{BioError, Class, KindError, Latch, LayerHandle, Stat, Tag, Trouble, WorkPermit};
+use esker_block::{Below, BioError, Class, KindError, Latch, LayerHandle, Stat, Tag, Trouble, WorkPermit};
 use esker_caching::Slot;
 use esker_layer_kit::gate::{Gate, Ticket};
 use esker_layer_kit::slots::{Found, LowerSet, MapError, NOTE_BYTES, SlotEntry, SlotMap, SlotMarks};
@@ -216,6 +216,11 @@ impl<D: Director> Aside<D> {
         self.looks_left.set(QUIET_LOOKS);
         self.background.wake();
         self.of_map(self.units.map.touch(io, &[slot]).await)
+    }
+
+    /// What is below, for an order.
+    pub fn io_below(&self, below: Below) -> Io {
+        Io::new(&self.rt, &self.pool, below)
     }
 
     /// What is below, for a piece of work.

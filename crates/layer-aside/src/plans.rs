@@ -25,19 +25,26 @@ pub struct Space {
     pub used: u64,
     /// Slots with a copy that is newer than home.
     pub dirty: u64,
+    /// Slots that the engine keeps free: it gives copies up if there are fewer.
+    pub kept: u64,
 }
 
 impl Space {
-    /// Slots without a copy. Those that were given up just now are among them.
+    /// Slots without a copy beyond those that are kept free. Some may have been given up just now.
     pub fn free(&self) -> u64 {
-        self.slots - self.used
+        self.slots.saturating_sub(self.used + self.kept)
     }
 }
 
 impl<D: Director> Aside<D> {
     /// How full the slots are.
     pub fn space(&self) -> Space {
-        Space { slots: u64::from(self.slots()), used: self.used(), dirty: self.dirty_count.get() }
+        Space {
+            slots: u64::from(self.slots()),
+            used: self.used(),
+            dirty: self.dirty_count.get(),
+            kept: self.reserve() as u64,
+        }
     }
 
     /// Wakes and ends the tasks of the engine. It wakes them when a copy comes, goes or becomes dirty.
@@ -53,6 +60,11 @@ impl<D: Director> Aside<D> {
     /// The slot with the copy of a unit, and whether the copy is newer than home.
     pub fn copy_of(&self, unit: u64) -> Option<(Slot, bool)> {
         self.units.find(unit).map(|slot| (slot, self.units.is_dirty(slot)))
+    }
+
+    /// The unit with its copy in a slot, and whether the copy is newer than home.
+    pub fn copy_in(&self, slot: Slot) -> Option<(u64, bool)> {
+        self.units.key_of(slot).map(|unit| (unit, self.units.is_dirty(slot)))
     }
 
     /// Copies a whole unit from home into `slot`, or into one that the director chooses. Whether it has its copy now:

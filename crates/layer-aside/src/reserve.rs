@@ -20,7 +20,8 @@ const MOST: u32 = 8;
 const TAKEN: usize = 64;
 
 impl<D: Director> Aside<D> {
-    fn reserve(&self) -> usize {
+    /// Slots that are kept free.
+    pub(crate) fn reserve(&self) -> usize {
         let slots = self.units.map.slots();
         (slots / SHARE).max(LEAST).min(slots / MOST).max(1) as usize
     }
