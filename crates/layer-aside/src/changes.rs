@@ -21,6 +21,9 @@ use crate::engine::Aside;
 use crate::units::{Part, with, without};
 use crate::{FAST, HOME, PAGE};
 
+/// How often a write has copies given up for it.
+const ROOM_TRIES: u32 = 2;
+
 /// What is in the way of a part of a change.
 enum Obstacle {
     /// Another change brings the unit its copy.
@@ -96,13 +99,21 @@ impl<D: Director> Aside<D> {
                 None => is_put |= self.director.borrow_mut().write_miss(part.unit, access) == Put::Aside,
             }
         }
+        let mut tries = ROOM_TRIES;
         let (parts, is_put) = loop {
             let parts = self.cut(&bio);
             let fresh = parts.iter().filter(|part| self.needs_slot(&bio.op, part)).count();
-            let is_put = is_put && self.has_free(fresh);
-            let obstacle = parts.iter().find_map(|part| self.obstacle(&bio.op, part, is_put, ticket));
-            let Some(obstacle) = obstacle else { break (parts, is_put) };
-            if let Err(error) = self.overcome(io, obstacle, ticket).await {
+            let has_free = is_put && self.has_free(fresh);
+            let overcome = if is_put && !has_free && tries > 0 && self.can_make_room(fresh) {
+                tries -= 1;
+                self.make_room(io, fresh).await
+            } else if let Some(obstacle) = parts.iter().find_map(|part| self.obstacle(&bio.op, part, has_free, ticket))
+            {
+                self.overcome(io, obstacle, ticket).await
+            } else {
+                break (parts, has_free);
+            };
+            if let Err(error) = overcome {
                 return bio.fail(error);
             }
         };

@@ -25,6 +25,31 @@ impl WriteMode {
     }
 }
 
+/// When copies that are newer than home are written there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cleaning {
+    /// While home is idle.
+    Idle {
+        /// Share of dirty slots above which write-back does not wait until home is idle.
+        dirty_max: f64,
+        /// Share of home's time that write-back takes then.
+        share: f64,
+    },
+    /// When the kind says so ([`Aside::clean`](crate::Aside::clean)). A stop leaves them where they are.
+    Kind,
+}
+
+/// When copies that are not newer than home are given up, so that others find slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Whenever few slots are free. A write that finds none goes home.
+    Ahead,
+    /// The same, and a write that finds none waits until one is given up.
+    Awaited,
+    /// When the kind says so ([`Aside::drop_clean`](crate::Aside::drop_clean)).
+    Kind,
+}
+
 /// What a stack text and the devices say.
 #[derive(Clone, Debug)]
 pub struct AsideConfig {
@@ -44,12 +69,10 @@ pub struct AsideConfig {
     pub mode: WriteMode,
     /// Whether each write is answered only when a restart would find its bytes as the map says now.
     pub strict: bool,
-    /// Whether the kind writes copies home by itself: the engine does so only when it is told to.
-    pub kind_cleans: bool,
-    /// Share of dirty slots above which write-back does not wait until home is idle.
-    pub dirty_max: f64,
-    /// Share of home's time that write-back takes then.
-    pub clean_share: f64,
+    /// When copies are written home.
+    pub cleaning: Cleaning,
+    /// When copies are given up.
+    pub room: Room,
     /// Whether payloads are described: neither device stores bytes.
     pub is_described: bool,
     /// Whether copies are given up, instead of refused, where home was changed without the layer.

@@ -59,10 +59,11 @@ pub trait Director: 'static {
         free.any(want.max(TAKEN))
     }
 
-    /// Whether copies are given up whenever few slots are free.
-    fn makes_room(&self) -> bool {
-        true
-    }
+    /// A request of a client goes home.
+    fn home_begins(&mut self) {}
+
+    /// It has ended.
+    fn home_ended(&mut self) {}
 
     /// The copy that makes room: none that `lines` holds. It is not asked about again.
     fn victim(&mut self, lines: &dyn Lines) -> Option<Slot>;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use esker_base::{Bits, Nanos, span};
 use esker_block::flight::WIDTH;
-use esker_block::{Bio, BioError, Buf, WorkPermit};
+use esker_block::{Bio, BioError, Buf};
 use esker_caching::Slot;
 use esker_layer_kit::Io;
 use esker_layer_kit::gate::Watch;
@@ -109,11 +109,6 @@ impl<D: Director> Aside<D> {
         Watched { watch, first: first.unwrap_or(0), changed: Vec::new() }
     }
 
-    /// What is below, for a piece of work.
-    pub fn io_of(&self, permit: &WorkPermit) -> Io {
-        self.io(permit)
-    }
-
     /// Makes all changes of the map durable, so that slots which were given up can be used.
     ///
     /// # Errors
@@ -188,7 +183,7 @@ impl<D: Director> Aside<D> {
         let mut placed = Vec::new();
         for unit in units.iter().copied() {
             let Some(slot) = self.units.find(unit).filter(|slot| self.units.is_dirty(*slot)) else { continue };
-            if self.units.marks(slot).has(SlotMarks::PART) {
+            if self.units.marks(slot).has(SlotMarks::PART) || self.units.unit() > self.config.transfer_max {
                 count += u64::from(self.clean_one(io, unit, slot).await?);
             } else if !self.is_settled.get() {
                 bounds.push(self.gate.home_bound(self.units.range(unit)));
@@ -216,21 +211,6 @@ impl<D: Director> Aside<D> {
                 add(&self.counts.written_back, 1);
                 count += 1;
             }
-        }
-        Ok(count)
-    }
-
-    /// Writes all copies home that are newer, in the order of home. Answers how many.
-    ///
-    /// # Errors
-    /// As [`Aside::fetch`].
-    pub(crate) async fn clean_placed(&self, io: &Io) -> Result<u64, BioError> {
-        let mut dirty: Vec<u64> =
-            self.copies().into_iter().filter(|(.., is_dirty)| *is_dirty).map(|(unit, ..)| unit).collect();
-        dirty.sort_unstable();
-        let mut count = 0;
-        for units in dirty.chunks(PLACED_MAX) {
-            count += self.clean(io, units).await?;
         }
         Ok(count)
     }

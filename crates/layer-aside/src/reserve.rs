@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{LayerHandle, WorkPermit};
+use esker_block::{BioError, LayerHandle, WorkPermit};
 use esker_caching::Slot;
-use esker_layer_kit::Then;
+use esker_layer_kit::{Io, Then};
 
+use crate::config::Room;
 use crate::director::Director;
 use crate::engine::Aside;
 use crate::placing::Free;
@@ -19,14 +20,15 @@ const LEAST: u32 = 64;
 const MOST: u32 = 8;
 
 impl<D: Director> Aside<D> {
-    fn reserve(&self) -> usize {
+    /// Slots that are kept free.
+    pub(crate) fn reserve(&self) -> usize {
         let slots = self.units.map.slots();
         (slots / SHARE).max(LEAST).min(slots / MOST).max(1) as usize
     }
 
-    /// Slots that are free, or will be.
-    fn is_low(&self) -> bool {
-        self.units.map.used() as usize + self.reserve() > self.units.map.slots() as usize
+    /// Whether fewer than `want` slots are free, or will be.
+    fn is_low(&self, want: usize) -> bool {
+        self.units.map.used() as usize + want > self.units.map.slots() as usize
     }
 
     /// Whether so many slots are free now.
@@ -60,9 +62,9 @@ impl<D: Director> Aside<D> {
 
     /// Gives copies up whenever few slots are free.
     pub(crate) async fn keep_reserve(self: Rc<Self>, handle: &LayerHandle) {
-        let due = || (!self.is_settled.get() && self.has_work()).then_some((esker_base::Nanos::ZERO, ()));
+        let due = || (!self.is_settled.get() && self.has_work(self.reserve())).then_some((esker_base::Nanos::ZERO, ()));
         let work = async |permit: WorkPermit, ()| {
-            self.evict();
+            self.evict(self.reserve());
             let has_given_up = !self.named.borrow().is_empty();
             match self.commit(&self.io(&permit)).await {
                 Ok(()) if has_given_up => Then::Again,
@@ -74,15 +76,32 @@ impl<D: Director> Aside<D> {
     }
 
     /// Whether copies can be given up, or the medium still names some that were.
-    fn has_work(&self) -> bool {
-        (self.director.borrow().makes_room() && self.is_low() && self.dirty_count.get() < self.used())
-            || !self.named.borrow().is_empty()
+    fn has_work(&self, want: usize) -> bool {
+        let is_low = self.config.room != Room::Kind && self.is_low(want);
+        (is_low && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
     }
 
-    fn evict(self: &Rc<Self>) {
-        let batch = self.reserve();
-        for _ in 0..batch {
-            if !self.is_low() || self.units.map.is_full() {
+    /// Gives copies up for a write that found no free slot.
+    ///
+    /// # Errors
+    /// The device's; the layer is latched then.
+    pub(crate) async fn make_room(self: &Rc<Self>, io: &Io, want: usize) -> Result<(), BioError> {
+        self.evict(want);
+        self.commit(io).await?;
+        // A slot is free when the task that waits for its last reader has run.
+        self.rt.yield_now().await;
+        Ok(())
+    }
+
+    /// Whether copies can be given up for a write.
+    pub(crate) fn can_make_room(&self, want: usize) -> bool {
+        self.config.room == Room::Awaited && self.has_work(want)
+    }
+
+    /// Gives copies up until `want` slots will be free.
+    fn evict(self: &Rc<Self>, want: usize) {
+        for _ in 0..want {
+            if !self.is_low(want) || self.units.map.is_full() {
                 return;
             }
             let victim = self.director.borrow_mut().victim(&self.units);

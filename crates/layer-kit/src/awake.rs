@@ -32,6 +32,11 @@ impl Awake {
         was_resting
     }
 
+    /// How long the device has not worked.
+    pub fn idle(&self, now: Time) -> Nanos {
+        now.since(self.worked_last.get())
+    }
+
     /// When it rests, if it does not work before.
     pub fn rests_at(&self) -> Time {
         self.worked_last.get() + self.idle_after
@@ -52,7 +57,7 @@ mod tests {
         let awake = Awake::new(Nanos(10), Time(5));
         assert_eq!([5, 14, 15].map(|at| awake.is_resting(Time(at))), [false, false, true]);
         assert!(!awake.work(Time(9)), "it was awake");
-        assert_eq!(awake.rests_at(), Time(19));
+        assert_eq!((awake.rests_at(), awake.idle(Time(12))), (Time(19), Nanos(3)));
         assert!(awake.work(Time(19)) && !awake.is_resting(Time(28)));
     }
 

@@ -105,11 +105,6 @@ impl Director for RingDirector {
         taken
     }
 
-    /// Copies stay until the next plan.
-    fn makes_room(&self) -> bool {
-        false
-    }
-
     fn victim(&mut self, _: &dyn Lines) -> Option<Slot> {
         None
     }

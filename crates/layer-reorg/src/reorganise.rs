@@ -212,7 +212,7 @@ impl Reorganiser {
                 return Then::Again;
             }
             let Some(batch) = self.batches.borrow_mut().pop_front() else { return Then::Again };
-            match self.step(&self.aside.io_of(&permit), batch).await {
+            match self.step(&self.aside.io(&permit), batch).await {
                 Ok(()) => Then::Again,
                 // The rest of the plan is given up: the next one begins with what lies there.
                 Err(_) => {

@@ -29,6 +29,9 @@ pub enum ProfileFlaw {
     /// The relative rates of a day.
     #[error("day has {0} rates; it must have {DAY}, not all 0")]
     Day(usize),
+    /// A burst without requests, or one that lasts too long.
+    #[error("burst has {requests} requests within {within_s} s; it must have one at least, within 0 to 86400 s")]
+    Burst { requests: u32, within_s: f64 },
     /// A flow without sizes of requests.
     #[error("sizes is empty; there must be one")]
     NoSizes,

@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::flaw::ProfileFlaw;
 use super::places::{Ask, Places};
-use super::profile::{Flow, Profile, ProfileError, check_hours};
+use super::profile::{Burst, Flow, Profile, ProfileError, check_hours};
 use crate::fault::TraceError;
 use crate::record::{Op, Record};
 use crate::source::Source;
@@ -12,15 +12,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Yields the records of a profile. Its memory does not grow with the number of records: it holds a few words for each
-/// pair of flow and volume, and one byte for each 32 KiB of a hot spot of SPC-1.
+/// pair of flow and volume, for each burst under way, and one byte for each 32 KiB of a hot spot of SPC-1.
 pub struct Generator {
     name: String,
     volumes: Vec<String>,
     clock: Clock,
-    /// What the clock tells next.
+    /// What the clock tells next: a request, or the first one of a run or burst.
     run: Option<(Nanos, usize)>,
-    /// Requests of runs that are under way: their times, in which order they were known, and their flows.
-    runs: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
+    /// Requests of runs and bursts that are under way: their times, in which order they were known, their flows, and
+    /// their numbers in a burst.
+    runs: BinaryHeap<Reverse<(Nanos, u64, usize, u32)>>,
     known: u64,
     end: Nanos,
     flows: Vec<Running>,
@@ -33,6 +34,7 @@ struct Running {
     parts: Vec<f64>,
     reads: f64,
     sizes: Vec<(u64, f64)>,
+    burst: Option<Burst>,
     choice: Stream,
     ops: Stream,
     lengths: Stream,
@@ -92,16 +94,16 @@ impl Generator {
         })
     }
 
-    /// The next request and its flow: the first of a run, or a later one.
-    fn next(&mut self) -> Option<(Nanos, usize)> {
+    /// The next request, its flow, and its number in a burst: the first of a run or burst, or a later one.
+    fn next(&mut self) -> Option<(Nanos, usize, u32)> {
         loop {
-            let later = self.runs.peek().map(|Reverse((at, _, flow))| (*at, *flow));
+            let later = self.runs.peek().map(|Reverse((at, _, flow, nth))| (*at, *flow, *nth));
             match (self.run, later) {
                 (Some(begun), later) if later.is_none_or(|later| begun.0 < later.0) => {
                     self.run = self.clock.next();
                     let flow = &mut self.flows[begun.1];
                     if flow.running.is_none() {
-                        return Some(begun);
+                        return Some((begun.0, begun.1, 0));
                     }
                     flow.waiting += 1;
                 }
@@ -112,6 +114,11 @@ impl Generator {
                 (_, None) => return None,
             }
         }
+    }
+
+    fn push_later(&mut self, at: Nanos, flow: usize, nth: u32) {
+        self.known += 1;
+        self.runs.push(Reverse((at, self.known, flow, nth)));
     }
 }
 
@@ -136,6 +143,7 @@ impl Running {
             ports: reached.iter().map(port).collect::<Result<_, ProfileFlaw>>()?,
             parts: parts(reached.iter().map(|volume| volumes[*volume as usize].1 as f64)),
             reads: flow.reads,
+            burst: flow.burst,
             sizes: flow
                 .sizes
                 .iter()
@@ -180,11 +188,16 @@ impl Running {
 
 impl Source for Generator {
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        let Some((at, number)) = self.next() else { return Ok(None) };
+        let Some((at, number, nth)) = self.next() else { return Ok(None) };
         let (record, next) = self.flows[number].next(at);
         if let Some(next) = next {
-            self.known += 1;
-            self.runs.push(Reverse((next, self.known, number)));
+            self.push_later(next, number, 0);
+        }
+        if let Some(Burst { requests, within_s }) = self.flows[number].burst
+            && nth + 1 < requests
+        {
+            let behind = at + Nanos::from_secs_f64(within_s / f64::from(requests - 1));
+            self.push_later(behind, number, nth + 1);
         }
         Ok(Some(record))
     }

@@ -37,6 +37,8 @@ pub const BUILTIN: &[Builtin] = builtin![
     "borg-developer",
     "borg-svn",
     "borg-web",
+    "bltk-like",
+    "postmark-like",
 ];
 
 /// What a generated trace is to be like.
@@ -93,6 +95,19 @@ pub struct Flow {
     pub gap_ms: f64,
     /// Which places it chooses.
     pub places: Kind,
+    /// Requests come in bursts; without it each comes by itself.
+    #[serde(default)]
+    pub burst: Option<Burst>,
+}
+
+/// Requests that come together. A flow's bursts know nothing of each other, and its rate stays that of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burst {
+    /// Requests of a burst.
+    pub requests: u32,
+    /// Seconds from its first request to its last; the others are evenly spaced between them.
+    pub within_s: f64,
 }
 
 /// A figure of the finished trace and what it should be.
@@ -247,6 +262,10 @@ impl Profile {
         ProfileFlaw::Reads(flow.reads).unless((0.0..=1.0).contains(&flow.reads))?;
         ProfileFlaw::Day(flow.day.len()).unless(is_day(&flow.day))?;
         ProfileFlaw::Gap(flow.gap_ms).unless((0.0..=3.6e6).contains(&flow.gap_ms))?;
+        if let Some(Burst { requests, within_s }) = flow.burst {
+            let is_burst = requests > 0 && (0.0..=86_400.0).contains(&within_s);
+            ProfileFlaw::Burst { requests, within_s }.unless(is_burst)?;
+        }
         ProfileFlaw::NoSizes.unless(!flow.sizes.is_empty())?;
         let is_size = |(bytes, weight): &&(u64, f64)| {
             *bytes > 0 && *bytes <= 1 << 32 && bytes.is_multiple_of(SECTOR) && *weight > 0.0 && weight.is_finite()
@@ -269,10 +288,11 @@ fn is_day(day: &[f64]) -> bool {
 }
 
 impl Flow {
-    /// Runs of requests per second in each hour of a day.
+    /// Requests, or runs or bursts of them, that begin per second in each hour of a day.
     pub(super) fn rates(&self) -> [f64; DAY] {
         let mean = self.day.iter().sum::<f64>() / DAY as f64;
-        let rate = self.rate / f64::from(self.places.run());
+        let at_once = self.places.run() * self.burst.map_or(1, |burst| burst.requests);
+        let rate = self.rate / f64::from(at_once);
         std::array::from_fn(|hour| self.day.get(hour).map_or(rate, |relative| rate * relative / mean))
     }
 }

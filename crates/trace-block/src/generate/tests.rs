@@ -5,7 +5,7 @@ use super::profile::BUILTIN;
 use super::*;
 use crate::record::{Op, Record};
 use crate::source::Source;
-use esker_base::Digest;
+use esker_base::{Digest, Nanos};
 
 fn records(name: &str, profile: &Profile, seed: u64, hours: f64) -> Vec<Record> {
     let mut generator = Generator::new(name, profile, seed, hours).unwrap();
@@ -22,9 +22,11 @@ fn digest(records: &[Record]) -> u64 {
     digest.value()
 }
 
-/// A profile with so few requests that a test can hold them.
+/// A profile with so few requests that a test can hold them. Those of laptops have few.
 fn small(name: &str) -> Profile {
-    Profile::builtin(name).unwrap().scaled(0.02)
+    let profile = Profile::builtin(name).unwrap();
+    let rate: f64 = profile.flow.iter().map(|flow| flow.rate).sum();
+    if rate < 50.0 { profile } else { profile.scaled(0.02) }
 }
 
 /// The machines of BORG have so few requests that only a week of them is enough.
@@ -37,7 +39,7 @@ fn every_profile_is_read_and_yields_requests_that_fit_on_its_volumes() {
     for builtin in BUILTIN {
         let profile = small(builtin.name);
         let sizes: Vec<u64> = profile.volumes().iter().map(|(_, bytes)| *bytes).collect();
-        let records = records(builtin.name, &profile, 1, 0.2 * length(builtin.name));
+        let records = records(builtin.name, &profile, 1, 0.4 * length(builtin.name));
         assert!(records.len() > 1_000, "{}: {} requests", builtin.name, records.len());
         assert!(records.windows(2).all(|pair| pair[0].at <= pair[1].at), "{}: times run backwards", builtin.name);
         for r in &records {
@@ -167,6 +169,25 @@ fn a_process_goes_through_one_script_at_a_time_and_through_popular_ones_again() 
     }
     let again: u32 = pairs.values().filter(|count| **count > 1).sum();
     assert!(again as usize > of_one.len() / 5, "{again} of {}", of_one.len());
+}
+
+#[test]
+fn profiles_of_laptops_are_what_they_say() {
+    assert_calibrated("bltk-like", 1.0, 96.0, 3);
+    assert_calibrated("postmark-like", 1.0, 2.0, 3);
+}
+
+#[test]
+fn bursts_are_evenly_spaced_in_order_and_end_with_the_trace() {
+    let text = BUILTIN[0].text.replace("reads = ", "burst = { requests = 5, within_s = 2.0 } # \nreads = ");
+    let mut profile = Profile::parse("uniform", &text).unwrap();
+    profile.flow[0].rate = 0.05;
+    let records = records("uniform", &profile, 1, 10.0);
+    assert!(records.is_sorted_by_key(|record| record.at) && records.last().unwrap().at < Nanos::secs(36_000));
+    let gaps = records.windows(2).map(|pair| pair[1].at - pair[0].at);
+    let within = gaps.filter(|gap| *gap == Nanos::millis(500)).count();
+    assert!((1500..=2100).contains(&records.len()), "{}", records.len());
+    assert!(within * 10 > records.len() * 7, "{within} of {}", records.len());
 }
 
 #[test]
