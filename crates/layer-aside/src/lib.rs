@@ -12,7 +12,8 @@
 //!
 //! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
 //! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
-//! [`placing`] is for kinds that say which copy lies in which slot. `known` tells whether home is the one of the last stop.
+//! [`placing`] is for kinds that say which copy lies in which slot. `known` tells whether home is the one of the last
+//! stop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
