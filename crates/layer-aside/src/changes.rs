@@ -21,6 +21,9 @@ use crate::engine::Aside;
 use crate::units::{Part, with, without};
 use crate::{FAST, HOME, PAGE};
 
+/// How often a write has copies given up for it.
+const ROOM_TRIES: u32 = 2;
+
 /// What is in the way of a part of a change.
 enum Obstacle {
     /// Another change brings the unit its copy.
@@ -96,21 +99,49 @@ impl<D: Director> Aside<D> {
                 None => is_put |= self.director.borrow_mut().write_miss(part.unit, access) == Put::Aside,
             }
         }
-        let (parts, is_put) = loop {
+        let mut tries = ROOM_TRIES;
+        let (parts, slots) = loop {
             let parts = self.cut(&bio);
             let fresh = parts.iter().filter(|part| self.needs_slot(&bio.op, part)).count();
-            let is_put = is_put && self.has_free(fresh);
-            let obstacle = parts.iter().find_map(|part| self.obstacle(&bio.op, part, is_put, ticket));
-            let Some(obstacle) = obstacle else { break (parts, is_put) };
-            if let Err(error) = self.overcome(io, obstacle, ticket).await {
+            let has_free = is_put && self.has_free(fresh);
+            let overcome = if is_put && !has_free && tries > 0 && self.can_make_room(fresh) {
+                tries -= 1;
+                self.make_room(io, fresh).await
+            } else if let Some(obstacle) = parts.iter().find_map(|part| self.obstacle(&bio.op, part, has_free, ticket))
+            {
+                self.overcome(io, obstacle, ticket).await
+            } else {
+                match self.choose_slots(&bio.op, &parts, has_free) {
+                    Some(slots) => break (parts, slots),
+                    None => is_put = false,
+                }
+                Ok(())
+            };
+            if let Err(error) = overcome {
                 return bio.fail(error);
             }
         };
-        let targets: Vec<Target> = parts.iter().map(|part| self.decide(&bio.op, part, is_put)).collect();
+        let targets: Vec<Target> =
+            parts.iter().zip(slots).map(|(part, slot)| self.decide(&bio.op, part, slot)).collect();
         if targets.iter().all(|target| *target == Target::Home) {
             return self.send_home(io, bio).await;
         }
         self.send_parts(io, bio, &parts, &targets).await
+    }
+
+    /// The slots of those parts that need one and get one; none if the director has no slot for one of them.
+    fn choose_slots(&self, op: &Op, parts: &[Part], has_free: bool) -> Option<Vec<Option<Slot>>> {
+        let mut chosen = Vec::with_capacity(parts.len());
+        for part in parts {
+            let needs_slot = has_free && self.needs_slot(op, part);
+            let slot = if needs_slot { self.choose_slot(part.unit, true) } else { None };
+            chosen.push(slot);
+            if needs_slot && slot.is_none() {
+                chosen.iter().flatten().for_each(|slot| self.units.map.give_back(*slot));
+                return None;
+            }
+        }
+        Some(chosen)
     }
 
     /// Whether a part would get a copy if there were a free slot.
@@ -219,8 +250,8 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// Decides where a part goes. Nothing is in its way.
-    fn decide(self: &Rc<Self>, op: &Op, part: &Part, is_put: bool) -> Target {
+    /// Decides where a part goes. Nothing is in its way. `slot` is for its first copy.
+    fn decide(self: &Rc<Self>, op: &Op, part: &Part, slot: Option<Slot>) -> Target {
         match self.units.find(part.unit) {
             Some(slot) if self.gives_up(op, part) => {
                 add(&self.counts.write_hits, 1);
@@ -236,7 +267,6 @@ impl<D: Director> Aside<D> {
             }
             None => {
                 add(&self.counts.write_misses, 1);
-                let slot = if is_put && self.needs_slot(op, part) { self.take_free() } else { None };
                 match slot {
                     Some(slot) => {
                         self.arriving.borrow_mut().insert(part.unit);

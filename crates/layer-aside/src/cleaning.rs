@@ -8,6 +8,7 @@ use esker_caching::Slot;
 use esker_layer_kit::slots::LowerSet;
 use esker_layer_kit::{Io, Then};
 
+use crate::config::Cleaning;
 use crate::counts::add;
 use crate::director::Director;
 use crate::engine::{Aside, BACKGROUND};
@@ -25,30 +26,30 @@ const LOOK: usize = 16 * BATCH;
 impl<D: Director> Aside<D> {
     /// Writes copies home whenever that is due.
     pub(crate) async fn clean_on(self: Rc<Self>, handle: &LayerHandle) {
-        let cleans = || !self.config.kind_cleans || self.drains.get();
-        let due =
-            || (cleans() && self.dirty_count.get() > 0 && !self.is_settled.get()).then(|| (self.until_idle(), ()));
+        let Cleaning::Idle { dirty_max, share } = self.config.cleaning else { return };
+        let is_due = || self.dirty_count.get() > 0 && !self.is_settled.get();
+        let due = || is_due().then(|| (self.until_idle(dirty_max), ()));
         let work = async |permit: esker_block::WorkPermit, ()| {
-            if self.until_idle() > Nanos::ZERO {
+            if self.until_idle(dirty_max) > Nanos::ZERO {
                 return Then::Again;
             }
-            self.clean_batch(&self.io(&permit)).await
+            self.clean_batch(&self.io(&permit), (dirty_max, share)).await
         };
         self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
     }
 
     /// Whether there are so many dirty copies that write-back does not wait for an idle home.
-    fn is_pressed(&self) -> bool {
-        let limit = self.config.dirty_max * f64::from(self.units.map.slots());
+    fn is_pressed(&self, dirty_max: f64) -> bool {
+        let limit = dirty_max * f64::from(self.units.map.slots());
         self.drains.get() || self.dirty_count.get() as f64 > limit
     }
 
     /// How long write-back waits for home at least.
-    fn until_idle(&self) -> Nanos {
-        if self.is_pressed() { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(self.home_idle().0)) }
+    fn until_idle(&self, dirty_max: f64) -> Nanos {
+        if self.is_pressed(dirty_max) { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(self.home_idle().0)) }
     }
 
-    async fn clean_batch(&self, io: &Io) -> Then {
+    async fn clean_batch(&self, io: &Io, (dirty_max, share): (f64, f64)) -> Then {
         let begun = self.rt.now();
         let is_idle = self.home_idle() >= IDLE;
         let mut done = 0;
@@ -57,12 +58,12 @@ impl<D: Director> Aside<D> {
                 Ok(is_clean) => done += u64::from(is_clean),
                 Err(_) => return Then::After(RETRY),
             }
-            if !self.is_pressed() && self.until_idle() > Nanos::ZERO {
+            if !self.is_pressed(dirty_max) && self.until_idle(dirty_max) > Nanos::ZERO {
                 break;
             }
         }
         let took = self.rt.now().since(begun);
-        let share = self.config.clean_share.clamp(0.001, 1.0);
+        let share = share.clamp(0.001, 1.0);
         match (done, is_idle || self.drains.get()) {
             // All of them are being changed.
             (0, _) => Then::After(IDLE),
@@ -105,13 +106,11 @@ impl<D: Director> Aside<D> {
             if self.is_settled.get() {
                 self.unsettle(io).await?;
             }
-            if self.config.kind_cleans {
+            if self.config.cleaning == Cleaning::Kind {
                 cleaned += self.clean_placed(io).await?;
             }
             while self.dirty_count.get() > 0 {
-                for (unit, slot) in self.dirty_units() {
-                    cleaned += u64::from(self.clean_one(io, unit, slot).await?);
-                }
+                cleaned += self.write_home(io, &self.dirty_in_order()).await?;
             }
             self.sync(io).await
         };
@@ -133,7 +132,7 @@ impl<D: Director> Aside<D> {
         while page < self.units.pages_of_unit() {
             let run = (page..self.units.pages_of_unit()).take_while(|page| mask.has(*page)).count() as u64;
             if run > 0 {
-                self.write_home(io, slot, range.start() + page * PAGE, run * PAGE).await?;
+                self.write_run(io, slot, range.start() + page * PAGE, run * PAGE).await?;
             }
             page += run.max(1);
         }
@@ -150,7 +149,7 @@ impl<D: Director> Aside<D> {
         Ok(is_same)
     }
 
-    async fn write_home(&self, io: &Io, slot: Slot, at: u64, len: u64) -> Result<(), BioError> {
+    async fn write_run(&self, io: &Io, slot: Slot, at: u64, len: u64) -> Result<(), BioError> {
         for piece in self.pieces(span(at, len)) {
             let buf = self.read_buf(piece.len() as usize);
             let read = Bio::read(self.units.place(slot, piece.start()), buf).to(io.lower(FAST)).tagged(BACKGROUND);

@@ -25,6 +25,20 @@ impl WriteMode {
     }
 }
 
+/// When copies that are newer than home are written there.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cleaning {
+    /// While home is idle.
+    Idle {
+        /// Share of dirty slots above which write-back does not wait until home is idle.
+        dirty_max: f64,
+        /// Share of home's time that write-back takes then.
+        share: f64,
+    },
+    /// When the kind says so ([`Aside::write_home`](crate::Aside::write_home)). A stop leaves them where they are.
+    Kind,
+}
+
 /// What a stack text and the devices say.
 #[derive(Clone, Debug)]
 pub struct AsideConfig {
@@ -44,12 +58,10 @@ pub struct AsideConfig {
     pub mode: WriteMode,
     /// Whether each write is answered only when a restart would find its bytes as the map says now.
     pub strict: bool,
-    /// Whether the kind writes copies home by itself: the engine does so only when it is told to.
-    pub kind_cleans: bool,
-    /// Share of dirty slots above which write-back does not wait until home is idle.
-    pub dirty_max: f64,
-    /// Share of home's time that write-back takes then.
-    pub clean_share: f64,
+    /// When copies are written home.
+    pub cleaning: Cleaning,
+    /// Whether a write waits until a clean copy is given up for it, instead of going home, where no slot is free.
+    pub makes_room: bool,
     /// Whether payloads are described: neither device stores bytes.
     pub is_described: bool,
     /// Whether copies are given up, instead of refused, where home was changed without the layer.

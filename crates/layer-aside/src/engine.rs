@@ -70,7 +70,7 @@ pub struct Aside<D> {
     looks_left: Cell<u32>,
     pub(crate) counts: AsideCounts,
     pub(crate) latch: Latch,
-    pub(crate) background: Background,
+    pub(crate) background: Rc<Background>,
     pub(crate) handle: OnceCell<LayerHandle>,
 }
 
@@ -125,7 +125,7 @@ impl<D: Director> Aside<D> {
             looks_left: Cell::new(QUIET_LOOKS),
             counts: AsideCounts::default(),
             latch,
-            background: Background::default(),
+            background: Rc::default(),
             handle: OnceCell::default(),
             config,
         });
@@ -222,7 +222,7 @@ impl<D: Director> Aside<D> {
     }
 
     /// What is below, for a piece of work.
-    pub(crate) fn io(&self, permit: &WorkPermit) -> Io {
+    pub fn io(&self, permit: &WorkPermit) -> Io {
         Io::new(&self.rt, &self.pool, permit.below().clone())
     }
 
@@ -347,16 +347,18 @@ impl<D: Director> Aside<D> {
     /// A request of a client goes home.
     pub(crate) fn home_begins(&self) {
         self.home_under_way.set(self.home_under_way.get() + 1);
+        self.director.borrow_mut().home_begins();
     }
 
     /// It has ended.
     pub(crate) fn home_ended(&self) {
         self.home_under_way.set(self.home_under_way.get() - 1);
         self.home_last.set(self.rt.now());
+        self.director.borrow_mut().home_ended();
     }
 
     /// How long home has had no client.
-    pub(crate) fn home_idle(&self) -> Nanos {
+    pub fn home_idle(&self) -> Nanos {
         match self.home_under_way.get() {
             0 => self.rt.now().since(self.home_last.get()),
             _ => Nanos::ZERO,
@@ -372,7 +374,7 @@ impl<D: Director> Aside<D> {
     ///
     /// # Errors
     /// The devices'; the layer is latched then.
-    pub(crate) async fn sync(&self, io: &Io) -> Result<(), BioError> {
+    pub async fn sync(&self, io: &Io) -> Result<(), BioError> {
         // A flush that finds nothing written waits for the one that took it.
         self.flushes.alone(self.flush(io)).await?;
         self.commit(io).await

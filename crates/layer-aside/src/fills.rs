@@ -27,8 +27,16 @@ impl<D: Director> Aside<D> {
     /// A read misses a unit: whether it is filled.
     pub(crate) fn begin_fill(&self, unit: u64, access: Access) -> Option<(Missed, Fill)> {
         let fill = self.director.borrow_mut().read_miss(unit, access);
+        if fill == Fill::No {
+            return None;
+        }
+        self.begin_copy(unit).map(|missed| (missed, fill))
+    }
+
+    /// A copy of a unit from home begins: a watch over it, if it may.
+    pub(crate) fn begin_copy(&self, unit: u64) -> Option<Missed> {
         let range = self.units.range(unit);
-        if fill == Fill::No || self.latch.is_set() || self.is_settled.get() || range.end() > self.config.size {
+        if self.latch.is_set() || self.is_settled.get() || range.end() > self.config.size {
             return None;
         }
         let mut filling = self.filling.borrow_mut();
@@ -36,7 +44,7 @@ impl<D: Director> Aside<D> {
             add(&self.counts.fills_dropped, 1);
             return None;
         }
-        Some((Missed { unit, watch: self.gate.watch(range, self.units.unit()) }, fill))
+        Some(Missed { unit, watch: self.gate.watch(range, self.units.unit()) })
     }
 
     /// A fill has ended.
@@ -69,7 +77,12 @@ impl<D: Director> Aside<D> {
         if !self.may_publish(missed) {
             return false;
         }
-        let Some(slot) = self.take_free() else { return false };
+        let Some(slot) = self.choose_slot(missed.unit, false) else { return false };
+        self.fill_slot(io, missed, part, payload, slot).await
+    }
+
+    /// The same, to a slot that was taken.
+    pub(crate) async fn fill_slot(&self, io: &Io, missed: &Missed, part: ByteRange, payload: Buf, slot: Slot) -> bool {
         let copied = async {
             let unit = self.with_rest(io, missed.unit, part, payload).await?;
             self.write_unit(io, slot, unit).await
@@ -82,7 +95,7 @@ impl<D: Director> Aside<D> {
         is_copied
     }
 
-    fn may_publish(&self, missed: &Missed) -> bool {
+    pub(crate) fn may_publish(&self, missed: &Missed) -> bool {
         let is_same = !missed.watch.is_changed() && !self.is_settled.get() && !self.units.map.is_full();
         is_same && self.units.find(missed.unit).is_none() && !self.arriving.borrow().contains(&missed.unit)
     }
@@ -100,7 +113,7 @@ impl<D: Director> Aside<D> {
         Ok(Buf::chain(bufs))
     }
 
-    async fn read_home(&self, io: &Io, range: ByteRange, like: &Buf) -> Result<Option<Buf>, BioError> {
+    pub(crate) async fn read_home(&self, io: &Io, range: ByteRange, like: &Buf) -> Result<Option<Buf>, BioError> {
         if range.is_empty() {
             return Ok(None);
         }

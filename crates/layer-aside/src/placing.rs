@@ -13,10 +13,10 @@ use esker_caching::Slot;
 use esker_layer_kit::Io;
 use esker_layer_kit::gate::Watch;
 use esker_layer_kit::io::Returned;
-use esker_layer_kit::slots::{LowerSet, SlotEntry, SlotMap, SlotMarks};
+use esker_layer_kit::slots::{LowerSet, SlotEntry, SlotMarks};
 
 use crate::counts::add;
-use crate::director::Director;
+use crate::director::{Director, FreeSlots};
 use crate::engine::{Aside, BACKGROUND};
 use crate::{FAST, HOME};
 
@@ -26,21 +26,6 @@ pub const PLACED_MAX: usize = 1024;
 const QUIET: Nanos = Nanos::millis(5);
 /// How long a call waits for that at most, so that it comes to its end on a disk that is never quiet.
 const PATIENCE: Nanos = Nanos::secs(1);
-
-/// The free slots of a map, for a kind that chooses them.
-pub struct Free<'a>(pub(crate) &'a SlotMap);
-
-impl Free<'_> {
-    /// Takes up to so many free slots, whichever.
-    pub fn any(&self, want: usize) -> Vec<Slot> {
-        self.0.free(want)
-    }
-
-    /// Takes this one, if it is free.
-    pub fn one(&self, slot: Slot) -> bool {
-        self.0.take(slot)
-    }
-}
 
 /// A unit that is on its way to a slot, which is held for it.
 struct Placed {
@@ -127,11 +112,11 @@ impl<D: Director> Aside<D> {
     ///
     /// # Errors
     /// The devices'. What was copied before counts.
-    pub async fn fetch(self: &Rc<Self>, io: &Io, wanted: &[(u64, Slot)]) -> Result<u64, BioError> {
+    pub async fn fetch_all(self: &Rc<Self>, io: &Io, wanted: &[(u64, Slot)]) -> Result<u64, BioError> {
         let mut placed = Vec::with_capacity(wanted.len());
         for (unit, to) in wanted.iter().copied() {
             let is_there = self.units.find(unit).is_some() || self.units.range(unit).end() > self.config.size;
-            if !is_there && !self.is_settled.get() && !self.latch.is_set() && self.units.map.take(to) {
+            if !is_there && !self.is_settled.get() && !self.latch.is_set() && FreeSlots::take(&**self, to) {
                 placed.push(Placed { unit, from: None, to, buf: None });
             }
         }
@@ -154,12 +139,12 @@ impl<D: Director> Aside<D> {
     /// Answers how many moved.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn relocate(self: &Rc<Self>, io: &Io, moves: &[(u64, Slot, Slot)]) -> Result<u64, BioError> {
         let mut placed = Vec::with_capacity(moves.len());
         for (unit, from, to) in moves.iter().copied() {
             let is_there = self.units.find(unit) == Some(from) && !self.units.marks(from).has(SlotMarks::PART);
-            if is_there && !self.is_settled.get() && !self.latch.is_set() && self.units.map.take(to) {
+            if is_there && !self.is_settled.get() && !self.latch.is_set() && FreeSlots::take(&**self, to) {
                 placed.push(Placed { unit, from: Some(from), to, buf: None });
             }
         }
@@ -181,7 +166,7 @@ impl<D: Director> Aside<D> {
     /// Answers how many.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn clean(&self, io: &Io, units: &[u64]) -> Result<u64, BioError> {
         let mut count = 0;
         let mut bounds = Vec::new();
@@ -223,7 +208,7 @@ impl<D: Director> Aside<D> {
     /// Writes all copies home that are newer, in the order of home. Answers how many.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub(crate) async fn clean_placed(&self, io: &Io) -> Result<u64, BioError> {
         let mut dirty: Vec<u64> =
             self.copies().into_iter().filter(|(.., is_dirty)| *is_dirty).map(|(unit, ..)| unit).collect();
@@ -238,7 +223,7 @@ impl<D: Director> Aside<D> {
     /// Gives up the copies of units that are not newer than home. Answers how many.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn drop_clean(self: &Rc<Self>, io: &Io, units: &[u64]) -> Result<u64, BioError> {
         let mut count = 0;
         for unit in units.iter().copied() {

@@ -3,13 +3,12 @@
 use std::rc::Rc;
 
 use esker_base::ByteRange;
-use esker_block::{LayerHandle, WorkPermit};
+use esker_block::{BioError, LayerHandle, WorkPermit};
 use esker_caching::Slot;
-use esker_layer_kit::Then;
+use esker_layer_kit::{Io, Then};
 
-use crate::director::Director;
+use crate::director::{Director, FreeSlots};
 use crate::engine::Aside;
-use crate::placing::Free;
 
 /// Share of the slots that are kept free.
 const SHARE: u32 = 256;
@@ -17,6 +16,8 @@ const SHARE: u32 = 256;
 const LEAST: u32 = 64;
 /// Slots of which at most this part is kept free.
 const MOST: u32 = 8;
+/// Slots that are taken from the map at once.
+const TAKEN: usize = 64;
 
 impl<D: Director> Aside<D> {
     fn reserve(&self) -> usize {
@@ -24,16 +25,16 @@ impl<D: Director> Aside<D> {
         (slots / SHARE).max(LEAST).min(slots / MOST).max(1) as usize
     }
 
-    /// Slots that are free, or will be.
-    fn is_low(&self) -> bool {
-        self.units.map.used() as usize + self.reserve() > self.units.map.slots() as usize
+    /// Whether fewer than `want` slots are free, or will be.
+    fn is_low(&self, want: usize) -> bool {
+        self.units.map.used() as usize + want > self.units.map.slots() as usize
     }
 
     /// Whether so many slots are free now.
     pub(crate) fn has_free(&self, want: usize) -> bool {
         let mut free = self.free.borrow_mut();
         if free.len() < want {
-            let more = self.director.borrow_mut().take(want - free.len(), &Free(&self.units.map));
+            let more = self.units.map.free(want.max(TAKEN) - free.len());
             free.extend(more);
         }
         if free.len() < want {
@@ -42,9 +43,13 @@ impl<D: Director> Aside<D> {
         free.len() >= want
     }
 
-    /// A free slot.
-    pub(crate) fn take_free(&self) -> Option<Slot> {
+    fn take_free(&self) -> Option<Slot> {
         self.has_free(1).then(|| self.free.borrow_mut().pop()).flatten()
+    }
+
+    /// A free slot for the copy of a unit, as the director chooses.
+    pub(crate) fn choose_slot(&self, unit: u64, changes: bool) -> Option<Slot> {
+        self.director.borrow_mut().slot(unit, changes, self)
     }
 
     /// A slot is free when no request reads it any more.
@@ -60,9 +65,9 @@ impl<D: Director> Aside<D> {
 
     /// Gives copies up whenever few slots are free.
     pub(crate) async fn keep_reserve(self: Rc<Self>, handle: &LayerHandle) {
-        let due = || (!self.is_settled.get() && self.has_work()).then_some((esker_base::Nanos::ZERO, ()));
+        let due = || (!self.is_settled.get() && self.has_work(self.reserve())).then_some((esker_base::Nanos::ZERO, ()));
         let work = async |permit: WorkPermit, ()| {
-            self.evict();
+            self.evict(self.reserve());
             let has_given_up = !self.named.borrow().is_empty();
             match self.commit(&self.io(&permit)).await {
                 Ok(()) if has_given_up => Then::Again,
@@ -74,15 +79,32 @@ impl<D: Director> Aside<D> {
     }
 
     /// Whether copies can be given up, or the medium still names some that were.
-    fn has_work(&self) -> bool {
-        (self.director.borrow().makes_room() && self.is_low() && self.dirty_count.get() < self.used())
+    fn has_work(&self, want: usize) -> bool {
+        (self.director.borrow().gives_way() && self.is_low(want) && self.dirty_count.get() < self.used())
             || !self.named.borrow().is_empty()
     }
 
-    fn evict(self: &Rc<Self>) {
-        let batch = self.reserve();
-        for _ in 0..batch {
-            if !self.is_low() || self.units.map.is_full() {
+    /// Gives copies up for a write that found no free slot.
+    ///
+    /// # Errors
+    /// The device's; the layer is latched then.
+    pub(crate) async fn make_room(self: &Rc<Self>, io: &Io, want: usize) -> Result<(), BioError> {
+        self.evict(want);
+        self.commit(io).await?;
+        // A slot is free when the task that waits for its last reader has run.
+        self.rt.yield_now().await;
+        Ok(())
+    }
+
+    /// Whether copies can be given up for a write.
+    pub(crate) fn can_make_room(&self, want: usize) -> bool {
+        self.config.makes_room && self.has_work(want)
+    }
+
+    /// Gives copies up until `want` slots will be free.
+    fn evict(self: &Rc<Self>, want: usize) {
+        for _ in 0..want {
+            if !self.is_low(want) || self.units.map.is_full() {
                 return;
             }
             let victim = self.director.borrow_mut().victim(&self.units);
@@ -98,5 +120,22 @@ impl<D: Director> Aside<D> {
         self.units.map.rest(slot);
         self.director.borrow_mut().removed(slot);
         self.forget(unit, slot);
+    }
+}
+
+impl<D: Director> FreeSlots for Aside<D> {
+    fn any(&self) -> Option<Slot> {
+        self.take_free()
+    }
+
+    fn take(&self, slot: Slot) -> bool {
+        let mut free = self.free.borrow_mut();
+        match free.iter().position(|taken| *taken == slot) {
+            Some(at) => {
+                free.swap_remove(at);
+                true
+            }
+            None => self.units.map.take(slot),
+        }
     }
 }

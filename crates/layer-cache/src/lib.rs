@@ -22,7 +22,7 @@ use esker_block::{
     Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_caching::by_name;
-use esker_layer_aside::{Aside, AsideConfig, FAST, Fill, PAGE, STATS, WriteMode};
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, Fill, PAGE, STATS, WriteMode};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -177,9 +177,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         fast: fast.clone(),
         mode,
         strict: make.args.flag("strict"),
-        kind_cleans: false,
-        dirty_max: make.args.float("dirty"),
-        clean_share: make.args.float("clean_share"),
+        cleaning: Cleaning::Idle { dirty_max: make.args.float("dirty"), share: make.args.float("clean_share") },
+        makes_room: false,
         is_described: both.described,
         adopts_home: make.args.text("adopt") == "home",
     };

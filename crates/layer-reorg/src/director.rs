@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use esker_caching::{Lines, Slot};
-use esker_layer_aside::{Access, Director, Fill, Free, Put};
+use esker_layer_aside::{Access, Director, Fill, FreeSlots, Put};
 
 /// Slots that a write looks at for one that is free.
 const LOOK: u32 = 1024;
@@ -88,25 +88,21 @@ impl Director for RingDirector {
         }
     }
 
-    /// The next free slots of the ring.
-    fn take(&mut self, want: usize, free: &Free<'_>) -> Vec<Slot> {
-        let mut taken = Vec::new();
+    /// The next free slot of the ring.
+    fn slot(&mut self, _: u64, _: bool, free: &dyn FreeSlots) -> Option<Slot> {
         for _ in 0..LOOK.min(self.slots - self.reads) {
-            if taken.len() == want {
-                break;
-            }
-            if free.one(self.hand) {
-                taken.push(self.hand);
+            let slot = self.hand;
+            self.hand = if slot + 1 < self.slots { slot + 1 } else { self.reads };
+            if free.take(slot) {
                 self.taken += 1;
+                return Some(slot);
             }
-            self.hand = if self.hand + 1 < self.slots { self.hand + 1 } else { self.reads };
         }
-        taken.reverse();
-        taken
+        None
     }
 
     /// Copies stay until the next plan.
-    fn makes_room(&self) -> bool {
+    fn gives_way(&self) -> bool {
         false
     }
 

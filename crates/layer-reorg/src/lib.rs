@@ -36,7 +36,7 @@ use esker_block::{
     Mark, MediaCheck, Op, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, StatInfo, Step, Support,
     Trouble,
 };
-use esker_layer_aside::{Aside, AsideConfig, FAST, PAGE, WriteMode};
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, WriteMode};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -221,9 +221,8 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         fast: area.clone(),
         mode: WriteMode::Back,
         strict: false,
-        kind_cleans: true,
-        dirty_max: 1.0,
-        clean_share: 1.0,
+        cleaning: Cleaning::Kind,
+        makes_room: false,
         is_described: both.described,
         adopts_home: false,
     };
