@@ -186,7 +186,7 @@ async fn sent(vol: Export, rt: Rt, records: Vec<Record>) -> Nanos {
         let bio = if record.op == Op::Read { Bio::read(record.offset, buf) } else { Bio::write(record.offset, buf) };
         let done = vol.request(bio.tagged(Tag { pid: record.who, ..Tag::default() })).await;
         assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
-        waited = waited + rt.now().since(begun);
+        waited += rt.now().since(begun);
     }
     waited
 }
