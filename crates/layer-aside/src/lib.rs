@@ -12,7 +12,8 @@
 //!
 //! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
 //! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
-//! `plans` is for kinds that choose by themselves what is copied and when it is written home. `known` tells whether
+//! `plans` is for kinds that choose by themselves what is copied and when it is written home, [`placing`] for those that
+//! place many copies at once. `known` tells whether
 //! home is the one of the last stop.
 
 #![forbid(unsafe_code)]
