@@ -3,8 +3,8 @@
 //!
 //! The file system takes half of the disk, and the area lies in its middle, unused in the runs without the layer. Each
 //! process sends its requests one behind the other, none before its time. The first day trains. From then on the disk's
-//! busy time counts, with all work of the layer. Copies that are newer than home at the end stay; a second figure counts
-//! the time in which all of them are written home, those of the first day with them. Times are simulated.
+//! busy time counts, with all work of the layer. Copies that are newer than home at the end stay; a second figure
+//! counts the time in which all of them are written home, those of the first day with them. Times are simulated.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -186,7 +186,7 @@ async fn sent(vol: Export, rt: Rt, records: Vec<Record>) -> Nanos {
         let bio = if record.op == Op::Read { Bio::read(record.offset, buf) } else { Bio::write(record.offset, buf) };
         let done = vol.request(bio.tagged(Tag { pid: record.who, ..Tag::default() })).await;
         assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
-        waited = waited + rt.now().since(begun);
+        waited += rt.now().since(begun);
     }
     waited
 }

@@ -122,7 +122,7 @@ impl<D: Director> Aside<D> {
     ///
     /// # Errors
     /// The devices'. What was copied before counts.
-    pub async fn fetch(self: &Rc<Self>, io: &Io, wanted: &[(u64, Slot)]) -> Result<u64, BioError> {
+    pub async fn fetch_all(self: &Rc<Self>, io: &Io, wanted: &[(u64, Slot)]) -> Result<u64, BioError> {
         let mut placed = Vec::with_capacity(wanted.len());
         for (unit, to) in wanted.iter().copied() {
             let is_there = self.units.find(unit).is_some() || self.units.range(unit).end() > self.config.size;
@@ -149,7 +149,7 @@ impl<D: Director> Aside<D> {
     /// Answers how many moved.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn relocate(self: &Rc<Self>, io: &Io, moves: &[(u64, Slot, Slot)]) -> Result<u64, BioError> {
         let mut placed = Vec::with_capacity(moves.len());
         for (unit, from, to) in moves.iter().copied() {
@@ -176,7 +176,7 @@ impl<D: Director> Aside<D> {
     /// Answers how many.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn clean(&self, io: &Io, units: &[u64]) -> Result<u64, BioError> {
         let mut count = 0;
         let mut bounds = Vec::new();
@@ -218,7 +218,7 @@ impl<D: Director> Aside<D> {
     /// Gives up the copies of units that are not newer than home. Answers how many.
     ///
     /// # Errors
-    /// As [`Aside::fetch`].
+    /// As [`Aside::fetch_all`].
     pub async fn drop_clean(self: &Rc<Self>, io: &Io, units: &[u64]) -> Result<u64, BioError> {
         let mut count = 0;
         for unit in units.iter().copied() {

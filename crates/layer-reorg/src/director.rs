@@ -47,8 +47,8 @@ impl RingDirector {
         now
     }
 
-    /// The slots of the ring that must be free for the writes to come, the oldest ones: as many as the last interval took,
-    /// and a quarter more. `used`: slots that have a copy.
+    /// The slots of the ring that must be free for the writes to come, the oldest ones: as many as the last interval
+    /// took, and a quarter more. `used`: slots that have a copy.
     pub fn ring_to_free(&self, used: &BTreeSet<Slot>) -> BTreeSet<Slot> {
         let ring = self.slots - self.reads;
         let want = (self.taken / 4 * 5).min(ring);

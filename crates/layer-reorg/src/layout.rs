@@ -1,7 +1,7 @@
 //! From a plan to steps: which slot each page gets, and what moves for it.
 //!
-//! A piece of a chain that lies there in order stays where it is, if it is long enough. What is between such pieces goes
-//! to gaps, in plan order, the first that is large enough. So a new plan that is like the old one moves little.
+//! A piece of a chain that lies there in order stays where it is, if it is long enough. What is between such pieces
+//! goes to gaps, in plan order, the first that is large enough. So a new plan that is like the old one moves little.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,8 +104,8 @@ impl Gaps {
     }
 }
 
-/// The steps from what lies aside to what should. A copy that no plan has goes if its slot is needed, or if `must_go` says
-/// so: what stays may be asked for or written again. `spare`: a slot that no page of the new plan has.
+/// The steps from what lies aside to what should. A copy that no plan has goes if its slot is needed, or if `must_go`
+/// says so: what stays may be asked for or written again. `spare`: a slot that no page of the new plan has.
 pub fn steps(
     now: &BTreeMap<u64, Slot>,
     then: &BTreeMap<u64, Slot>,

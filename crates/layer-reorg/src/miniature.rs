@@ -42,7 +42,7 @@ impl Arm<'_> {
             plan.free.since(start)
         };
         self.free = start + took;
-        self.busy = self.busy + took;
+        self.busy += took;
         self.written_to = if write { range.end() } else { u64::MAX };
     }
 }

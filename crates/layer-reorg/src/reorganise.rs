@@ -235,7 +235,7 @@ impl Reorganiser {
                 let moves: Vec<_> = moves.iter().map(|one| (one.page, one.from, one.to)).collect();
                 more(&self.counts.moved, self.aside.relocate(io, &moves).await?);
             }
-            Batch::Fetch(wanted) => more(&self.counts.fetched, self.aside.fetch(io, &wanted).await?),
+            Batch::Fetch(wanted) => more(&self.counts.fetched, self.aside.fetch_all(io, &wanted).await?),
         }
         Ok(())
     }

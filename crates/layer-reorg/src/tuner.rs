@@ -81,8 +81,8 @@ impl Tuner {
         self.records.extend(&records[..records.len().min(room)]);
     }
 
-    /// A plan was made at `now`. If the records are those of a whole interval, the setting that would have cost least; then
-    /// new ones are gathered, behind what `analyzer` knows and `master` says.
+    /// A plan was made at `now`. If the records are those of a whole interval, the setting that would have cost least;
+    /// then new ones are gathered, behind what `analyzer` knows and `master` says.
     pub(crate) fn planned(&mut self, now: Time, analyzer: &Analyzer, master: &AccessGraph) -> Option<Setting> {
         let begun = *self.begun.get_or_insert(Time::ZERO);
         if now.since(begun) < self.longest {

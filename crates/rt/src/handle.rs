@@ -187,9 +187,9 @@ impl Rt {
         }
     }
 
-    /// As [`Rt::worker`], for work that must not take a CPU from anything else: only its result is late then. In the real
-    /// world the thread runs under `SCHED_IDLE`, which needs no privilege. In virtual time the cost is charged in slices,
-    /// and before each all that is ready goes first.
+    /// As [`Rt::worker`], for work that must not take a CPU from anything else: only its result is late then. In the
+    /// real world the thread runs under `SCHED_IDLE`, which needs no privilege. In virtual time the cost is charged in
+    /// slices, and before each all that is ready goes first.
     pub async fn worker_idle<R: Send + 'static>(&self, cost: Nanos, work: impl FnOnce() -> R + Send + 'static) -> R {
         match &self.core.world {
             World::Sim(_) => {

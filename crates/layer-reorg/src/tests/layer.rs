@@ -201,3 +201,20 @@ fn nonsense_is_refused() {
     refused("h = memory size=1MiB; f = memory size=16KiB; vol = reorg on h, f", "vol");
     refused("h = memory size=1MiB; vol = reorg on h", "vol");
 }
+
+#[test]
+fn a_page_that_changes_while_it_goes_home_goes_there_again() {
+    with("", async |vol| {
+        write(&vol, 5 * PAGE, &[1; PAGE as usize]).await;
+        let writes_back = {
+            let vol = vol.clone();
+            vol.stack().rt().clone().spawn("order", async move { order(&vol, &["write-back"]).await })
+        };
+        // The page is on its way home.
+        sleep(&vol, Nanos::micros(50)).await;
+        write(&vol, 5 * PAGE, &[2; PAGE as usize]).await;
+        assert_eq!(writes_back.await, r#"{"written_back":1}"#);
+        let home = vol.stack().device("x").unwrap();
+        assert_eq!((read(&home, 5 * PAGE, 512).await, stat(&vol, "dirty")), (vec![2; 512], 0));
+    });
+}

@@ -20,8 +20,10 @@ fn analyzer() -> Analyzer {
     Analyzer::new(ASSOC, Bounds::default())
 }
 
+type Shown = Vec<(u64, u64, u32)>;
+
 /// Vertices as (first page, page behind the last, count), edges as (from, to, weight), in whole occurrences.
-fn shown(graph: &AccessGraph) -> (Vec<(u64, u64, u32)>, Vec<(u64, u64, u32)>) {
+fn shown(graph: &AccessGraph) -> (Shown, Shown) {
     let vertices = graph.vertices().iter().map(|(first, Vertex { end, count })| (*first, *end, count / ONE));
     let edges = graph.edges().iter().map(|((from, to), weight)| (*from, *to, weight / ONE));
     (vertices.collect(), edges.collect())
