@@ -57,6 +57,7 @@ mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod exces;
 mod file_vs_fio;
 mod fs_arms;
 mod fs_calls;
@@ -267,6 +268,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("cache-modes", cache_modes::run)
         .about("Lines, write modes and fills of the kind cache before a modelled disk: time of a request")
         .after("the thesis on extending storage, chapters 3 and 4 (9 and 15 % between write modes); the issue of caches: 30 %"),
+    Experiment::simulated("exces", exces::run)
+        .about("A laptop whose disk sleeps before a flash device: energy of the machine and of the devices, slower writes")
+        .after("the thesis on extending storage, chapter 4 (2 to 14 % of the machine); the issue of caches: 0 to 20 %"),
     Experiment::real("cache-hit", cache_hit::run)
         .about("CPU time of a hit of the kind cache at a million lines, over the same device without it; bytes for each line")
         .after("the issue of caches: 250 ns, 16 bytes; Open-CAS takes 47 to 54 bytes, dm-cache 24 in its entry alone"),

@@ -56,6 +56,11 @@ pub const SAMPLES: &[Sample] = &[
         "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
          v = cache line=8KiB dirty=0.1 bypass=0 on h,f",
     ),
+    sample(
+        "spindown",
+        "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
+         v = spindown idle_after=1ms pressure=0.3 on h,f",
+    ),
     sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd retry_delay=1us"),
     sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
     sample(

@@ -276,3 +276,21 @@ fn parameters_that_make_no_sense_are_refused() {
     let refusal = refusal(&format!("{HOME} vol = spindown on x"));
     assert!(refusal.contains("2 "), "{refusal}");
 }
+
+/// What was dirty when a slot was wanted, and is clean by now, makes room.
+#[test]
+fn held_copies_make_room_when_they_are_clean() {
+    with("idle_after=50ms pressure=0.6", async |vol| {
+        open(&vol).await;
+        let slots = stat(&vol, "slots");
+        for page in 0..slots {
+            write(&vol, page * PAGE, &[page as u8; 4096]).await;
+        }
+        sleep(&vol, Nanos::millis(500)).await;
+        let before = home_requests(&vol).await;
+        for page in 0..slots / 4 {
+            write(&vol, (page + 100) * PAGE, &[1; 4096]).await;
+        }
+        assert_eq!(home_requests(&vol).await, before);
+    });
+}
