@@ -8,7 +8,8 @@
 //! randomness.
 //!
 //! Reading order: [`policy`] (the trait and the names), [`policies`], and what these share: `links`, `lists`, `queue`,
-//! `index`, `ghosts`, `sketch`. Then [`request`], [`simulator`], [`opt`], and [`curve`] with its methods.
+//! `index`, `ghosts`, `prints`, `sketch`. [`models`] has each policy
+//! a second time. Then [`request`], [`simulator`], [`opt`], and [`curve`] with its methods.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -19,9 +20,11 @@ pub mod ids;
 pub mod index;
 mod links;
 mod lists;
+pub mod models;
 pub mod opt;
 pub mod policies;
 pub mod policy;
+mod prints;
 mod queue;
 pub mod request;
 pub mod simulator;
@@ -29,7 +32,7 @@ mod sketch;
 pub mod streams;
 
 pub use policies::Clock;
-pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name};
+pub use policy::{Lines, NAMED, Policy, Recall, Slot, by_name, compact_by_name};
 pub use request::{LineUse, lines_in, lines_of};
 pub use simulator::{Simulator, SimulatorTally};
 

@@ -95,3 +95,11 @@ pub const NAMED: &[(&str, MakePolicy)] = &[
 pub fn by_name(name: &str) -> Option<MakePolicy> {
     NAMED.iter().find(|(known, _)| *known == name).map(|(_, make)| *make)
 }
+
+/// The policy of a name for a cache that is in memory for long: ghosts may take less memory and be wrong now and then.
+pub fn compact_by_name(name: &str) -> Option<MakePolicy> {
+    match name {
+        "s3-fifo" => Some(|lines| Box::new(S3Fifo::compact(lines))),
+        _ => by_name(name),
+    }
+}

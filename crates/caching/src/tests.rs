@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use super::*;
 
 mod curves;
-mod models;
 pub(crate) mod traces;
 
 /// A cache by plain vectors: what a policy is driven by.

@@ -59,7 +59,7 @@ fn records(requests: Requests, size: u64, seed: u64) -> Vec<Record> {
     let record = |at: u64| {
         let op = requests.ops.at(at, &mut random);
         let (offset, len) = if op.is_transfer() { (random.below(places) * requests.len, requests.len) } else { (0, 0) };
-        Record { at: Nanos(at), volume: 0, op, offset, len }
+        Record { at: Nanos(at), volume: 0, op, offset, len, who: 0 }
     };
     (0..requests.count).map(record).collect()
 }

@@ -37,6 +37,8 @@ pub use spec::DiskSpec;
 
 const STATS: &[StatInfo] = &[
     StatInfo::of("seeks", "Seeks."),
+    StatInfo::of("travel_cylinders", "Cylinders over which the arm went."),
+    StatInfo::of("write_travel_cylinders", "Those of them on the way to writes."),
     StatInfo::of("positioning_mean_us", "Mean time from a command's start to its first byte, in µs."),
     StatInfo::of("queue_depth_max", "Most commands in the queue."),
     StatInfo::of("cache_hits", "Commands that a buffer answered."),

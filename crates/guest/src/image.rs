@@ -30,6 +30,7 @@ const MODULE_FOLDERS: &[&str] = &[
     "/kernel/crypto/",
     "/kernel/arch/x86/crypto/",
     "/kernel/drivers/block/",
+    "/kernel/drivers/md/",
     "/kernel/drivers/virtio/",
     "/kernel/drivers/net/",
     "/kernel/net/core/",

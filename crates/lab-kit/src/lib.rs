@@ -5,8 +5,8 @@
 //! Reading order: [`experiment`] (what an experiment is, is given and reports), [`evaluation`] (several, several
 //! times), [`machine`], [`rig`] (a stack in a world). Then [`peer`] (rival programs), [`timing`] (medians, ratios and
 //! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]. Servers are
-//! [`serving`] (on a thread), [`serve_process`] (`esker serve` as a program) and [`nbd_serving`]. [`volume_load`] is
-//! a load for volumes.
+//! [`serving`] (on a thread), [`serve_process`] and [`attach_process`] (`esker serve` and `esker attach` as programs)
+//! and [`nbd_serving`]. [`volume_load`] is a load for volumes.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -15,6 +15,7 @@
     reason = "experiments measure real time, run rival programs and make scratch files"
 )]
 
+pub mod attach_process;
 pub mod bound;
 pub mod cgroup;
 pub mod cpu_time;

@@ -75,21 +75,12 @@ impl ServeProcess {
         Ok(server)
     }
 
-    /// Asks over the control socket for what is not refused. The server ends connections that are silent for long, so
-    /// each command has its own.
+    /// Asks over the control socket for what is not refused.
     ///
     /// # Errors
     /// A refusal, and a server that is gone.
     pub fn ask(&mut self, command: &Value) -> Result<Value, LabError> {
-        let mut control = BufReader::new(UnixStream::connect(self.at("control")).map_err(failed)?);
-        control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
-        let mut line = String::new();
-        control.read_line(&mut line).map_err(failed)?;
-        let mut answer: Value = serde_json::from_str(&line).map_err(|error| peer::fault(PROGRAM, error))?;
-        match answer["ok"].as_bool() {
-            Some(true) => Ok(answer["result"].take()),
-            _ => Err(peer::fault(PROGRAM, format!("{command}: {}", line.trim()))),
-        }
+        ask(PROGRAM, &self.at("control"), command)
     }
 
     /// A file of its folder.
@@ -129,6 +120,24 @@ impl ServeProcess {
         let told = told_bytes(&format!("/proc/{}/status", self.program.pid()), name);
         let bytes = told.ok_or_else(|| peer::fault(PROGRAM, "its memory is not told"))?;
         Ok(bytes as f64 / f64::from(1 << 20))
+    }
+}
+
+/// Asks a server, which failures call `program`, over its control socket for what is not refused. Servers end
+/// connections that are silent for long, so each command has its own.
+///
+/// # Errors
+/// A refusal, and a server that is gone.
+pub fn ask(program: &str, control: &Path, command: &Value) -> Result<Value, LabError> {
+    let failed = |error: std::io::Error| peer::fault(program, error);
+    let mut control = BufReader::new(UnixStream::connect(control).map_err(failed)?);
+    control.get_mut().write_all(format!("{command}\n").as_bytes()).map_err(failed)?;
+    let mut line = String::new();
+    control.read_line(&mut line).map_err(failed)?;
+    let mut answer: Value = serde_json::from_str(&line).map_err(|error| peer::fault(program, error))?;
+    match answer["ok"].as_bool() {
+        Some(true) => Ok(answer["result"].take()),
+        _ => Err(peer::fault(program, format!("{command}: {}", line.trim()))),
     }
 }
 

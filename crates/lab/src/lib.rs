@@ -49,7 +49,10 @@ mod artc_sensitivity;
 mod artc_slices;
 mod artc_uring;
 mod attach_vs_raw;
+mod borg;
+mod cache_guest;
 mod cache_hit;
+mod cache_live;
 mod cache_loads;
 mod cache_modes;
 mod cache_policies;
@@ -271,9 +274,20 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("exces", exces::run)
         .about("A laptop whose disk sleeps before a flash device: energy of the machine and of the devices, slower writes")
         .after("the thesis on extending storage, chapter 4 (2 to 14 % of the machine); the issue of caches: 0 to 20 %"),
+    Experiment::simulated("borg", borg::run)
+        .about("Busy time of a modelled disk with and without the kind reorg on generated weeks of four machines; shift, writes, sweep, tuner")
+        .after("the thesis on extending storage, section 3.2; acceptance items 15 to 17 and 21 of the issue on stacks that manage themselves"),
     Experiment::real("cache-hit", cache_hit::run)
         .about("CPU time of a hit of the kind cache at a million lines, over the same device without it; bytes for each line")
         .after("the issue of caches: 250 ns, 16 bytes; Open-CAS takes 47 to 54 bytes, dm-cache 24 in its entry alone"),
+    Experiment::real("cache-live", cache_live::run)
+        .about("Hits of the kind cache under fio on an attached stack, against the fast file alone; hits behind kill -9")
+        .after("the issue of caches: 0.8 of the bare fast device, 0.95 of the hit ratio before the kill")
+        .beside(&["fio"]),
+    Experiment::real("cache-guest", cache_guest::run)
+        .about("Bytes that a home gets behind a power cut from the kernel's dm-cache and from the kind cache, in an emulated guest")
+        .after("the issue of caches: a tenth of dm-cache's, which takes every block for dirty then")
+        .beside(&["qemu-system-x86_64"]),
     Experiment::real("mrc-accuracy", mrc_accuracy::run)
         .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
         .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     fn record(at: u64, offset: u64) -> Record {
-        Record { at: Nanos(at), volume: 0, op: Op::Read, offset, len: BLOCK }
+        Record { at: Nanos(at), volume: 0, op: Op::Read, offset, len: BLOCK, who: 0 }
     }
 
     #[test]

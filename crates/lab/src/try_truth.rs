@@ -256,7 +256,7 @@ impl Case {
             let len = self.lens[random.below(self.lens.len() as u64) as usize];
             let offset = random.below(self.reach / len) * len;
             let op = if random.chance(self.read_share) { Op::Read } else { Op::Write };
-            Record { at, volume: 0, op, offset, len }
+            Record { at, volume: 0, op, offset, len, who: 0 }
         };
         (0..self.requests).map(record).collect()
     }

@@ -100,7 +100,7 @@ impl<D: Director> Aside<D> {
             }
         }
         let mut tries = ROOM_TRIES;
-        let (parts, slots) = loop {
+        let (parts, is_put) = loop {
             let parts = self.cut(&bio);
             let fresh = parts.iter().filter(|part| self.needs_slot(&bio.op, part)).count();
             let has_free = is_put && self.has_free(fresh);
@@ -111,37 +111,17 @@ impl<D: Director> Aside<D> {
             {
                 self.overcome(io, obstacle, ticket).await
             } else {
-                match self.choose_slots(&bio.op, &parts, has_free) {
-                    Some(slots) => break (parts, slots),
-                    None => is_put = false,
-                }
-                Ok(())
+                break (parts, has_free);
             };
             if let Err(error) = overcome {
                 return bio.fail(error);
             }
         };
-        let targets: Vec<Target> =
-            parts.iter().zip(slots).map(|(part, slot)| self.decide(&bio.op, part, slot)).collect();
+        let targets: Vec<Target> = parts.iter().map(|part| self.decide(&bio.op, part, is_put)).collect();
         if targets.iter().all(|target| *target == Target::Home) {
             return self.send_home(io, bio).await;
         }
         self.send_parts(io, bio, &parts, &targets).await
-    }
-
-    /// The slots of those parts that need one and get one; none if the director has no slot for one of them.
-    fn choose_slots(&self, op: &Op, parts: &[Part], has_free: bool) -> Option<Vec<Option<Slot>>> {
-        let mut chosen = Vec::with_capacity(parts.len());
-        for part in parts {
-            let needs_slot = has_free && self.needs_slot(op, part);
-            let slot = if needs_slot { self.choose_slot(part.unit, true) } else { None };
-            chosen.push(slot);
-            if needs_slot && slot.is_none() {
-                chosen.iter().flatten().for_each(|slot| self.units.map.give_back(*slot));
-                return None;
-            }
-        }
-        Some(chosen)
     }
 
     /// Whether a part would get a copy if there were a free slot.
@@ -250,8 +230,8 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// Decides where a part goes. Nothing is in its way. `slot` is for its first copy.
-    fn decide(self: &Rc<Self>, op: &Op, part: &Part, slot: Option<Slot>) -> Target {
+    /// Decides where a part goes. Nothing is in its way.
+    fn decide(self: &Rc<Self>, op: &Op, part: &Part, is_put: bool) -> Target {
         match self.units.find(part.unit) {
             Some(slot) if self.gives_up(op, part) => {
                 add(&self.counts.write_hits, 1);
@@ -267,6 +247,7 @@ impl<D: Director> Aside<D> {
             }
             None => {
                 add(&self.counts.write_misses, 1);
+                let slot = if is_put && self.needs_slot(op, part) { self.take_free() } else { None };
                 match slot {
                     Some(slot) => {
                         self.arriving.borrow_mut().insert(part.unit);

@@ -12,6 +12,7 @@ use crate::config::Cleaning;
 use crate::counts::add;
 use crate::director::Director;
 use crate::engine::{Aside, BACKGROUND};
+use crate::placing::PLACED_MAX;
 use crate::{FAST, HOME, PAGE};
 
 /// Copies that go home between two looks at what is due.
@@ -107,7 +108,9 @@ impl<D: Director> Aside<D> {
                 self.unsettle(io).await?;
             }
             while self.dirty_count.get() > 0 {
-                cleaned += self.write_home(io, &self.dirty_in_order()).await?;
+                for some in self.dirty_in_order().chunks(PLACED_MAX) {
+                    cleaned += self.clean(io, some).await?;
+                }
             }
             self.sync(io).await
         };

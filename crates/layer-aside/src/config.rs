@@ -35,7 +35,18 @@ pub enum Cleaning {
         /// Share of home's time that write-back takes then.
         share: f64,
     },
-    /// When the kind says so ([`Aside::write_home`](crate::Aside::write_home)). A stop leaves them where they are.
+    /// When the kind says so ([`Aside::clean`](crate::Aside::clean)). A stop leaves them where they are.
+    Kind,
+}
+
+/// When copies that are not newer than home are given up, so that others find slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Whenever few slots are free. A write that finds none goes home.
+    Ahead,
+    /// The same, and a write that finds none waits until one is given up.
+    Awaited,
+    /// When the kind says so ([`Aside::drop_clean`](crate::Aside::drop_clean)).
     Kind,
 }
 
@@ -60,8 +71,8 @@ pub struct AsideConfig {
     pub strict: bool,
     /// When copies are written home.
     pub cleaning: Cleaning,
-    /// Whether a write waits until a clean copy is given up for it, instead of going home, where no slot is free.
-    pub makes_room: bool,
+    /// When copies are given up.
+    pub room: Room,
     /// Whether payloads are described: neither device stores bytes.
     pub is_described: bool,
     /// Whether copies are given up, instead of refused, where home was changed without the layer.

@@ -4,6 +4,8 @@ use esker_base::ByteRange;
 use esker_block::Tag;
 use esker_caching::{Lines, Slot};
 
+use crate::placing::Free;
+
 /// How a request uses a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
@@ -35,14 +37,8 @@ pub enum Put {
     Aside,
 }
 
-/// Slots that are free now.
-pub trait FreeSlots {
-    /// Takes one of them.
-    fn any(&self) -> Option<Slot>;
-
-    /// Takes this one: whether it was free.
-    fn take(&self, slot: Slot) -> bool;
-}
+/// Free slots that are taken from the map at once.
+const TAKEN: usize = 64;
 
 /// Decides which units have copies. It is called inside requests, and never waits.
 pub trait Director: 'static {
@@ -58,10 +54,9 @@ pub trait Director: 'static {
     /// A write finds no copy of a unit.
     fn write_miss(&mut self, unit: u64, of: Access) -> Put;
 
-    /// The slot for the copy of a unit, which it takes from `free`; none if no slot suits. With `changes` a write makes
-    /// the copy, which goes home then.
-    fn slot(&mut self, _unit: u64, _changes: bool, free: &dyn FreeSlots) -> Option<Slot> {
-        free.any()
+    /// Takes at least so many free slots for new copies, or as many as there are. The last one is used first.
+    fn take(&mut self, want: usize, free: &Free<'_>) -> Vec<Slot> {
+        free.any(want.max(TAKEN))
     }
 
     /// A request of a client goes home.

@@ -55,6 +55,8 @@ pub struct Aside<D> {
     /// Requests of clients that are under way at home, and when the last one ended.
     pub(crate) home_under_way: Cell<u64>,
     pub(crate) home_last: Cell<Time>,
+    /// When a client last asked for something, or had an answer.
+    pub(crate) asked_last: Cell<Time>,
     /// Slots whose copy is newer than home.
     pub(crate) dirty: RefCell<Bits>,
     pub(crate) dirty_count: Cell<u64>,
@@ -114,6 +116,7 @@ impl<D: Director> Aside<D> {
             flushes: Turn::default(),
             home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
+            asked_last: Cell::new(io.rt().now()),
             dirty: RefCell::new(Bits::new(slots as usize)),
             dirty_count: Cell::default(),
             is_settled: Cell::default(),
@@ -298,7 +301,7 @@ impl<D: Director> Aside<D> {
     }
 
     /// Keeps the set of dirty slots as the map has it.
-    fn note_dirty(&self, slot: Slot, is_dirty: bool) {
+    pub(crate) fn note_dirty(&self, slot: Slot, is_dirty: bool) {
         let (mut dirty, slot) = (self.dirty.borrow_mut(), slot as usize);
         match (dirty.has(slot), is_dirty) {
             (false, true) => {

@@ -77,7 +77,7 @@ impl<D: Director> Aside<D> {
         if !self.may_publish(missed) {
             return false;
         }
-        let Some(slot) = self.choose_slot(missed.unit, false) else { return false };
+        let Some(slot) = self.take_free() else { return false };
         self.fill_slot(io, missed, part, payload, slot).await
     }
 

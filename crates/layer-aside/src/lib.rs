@@ -12,7 +12,8 @@
 //!
 //! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
 //! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
-//! `plans` is for kinds that choose by themselves what is copied and when it is written home. `known` tells whether home is the one of the last stop.
+//! [`placing`] and `plans` are for kinds that choose by themselves what is copied, to which slot, and when it is written
+//! home. `known` tells whether home is the one of the last stop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -26,15 +27,17 @@ pub mod director;
 mod engine;
 mod fills;
 mod known;
+pub mod placing;
 mod plans;
 mod requests;
 mod reserve;
 mod units;
 
-pub use config::{AsideConfig, Cleaning, WriteMode};
+pub use config::{AsideConfig, Cleaning, Room, WriteMode};
 pub use counts::{AsideCounts, STATS};
-pub use director::{Access, Director, Fill, FreeSlots, Put};
+pub use director::{Access, Director, Fill, Put};
 pub use engine::Aside;
+pub use placing::{Free, PLACED_MAX};
 pub use plans::Space;
 
 /// The lower device with the volume.

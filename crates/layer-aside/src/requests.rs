@@ -9,7 +9,7 @@ use esker_caching::Slot;
 use esker_layer_kit::Io;
 use esker_layer_kit::gate::Ticket;
 
-use crate::config::WriteMode;
+use crate::config::{Cleaning, WriteMode};
 use crate::counts::add;
 use crate::director::{Access, Director, Fill};
 use crate::engine::Aside;
@@ -60,6 +60,9 @@ impl Way {
 impl<D: Director> Aside<D> {
     /// Decides about a request.
     pub fn issue(self: &Rc<Self>, ctx: &mut Ctx<'_>, bio: &mut Bio) -> Step<Flow> {
+        if self.config.cleaning == Cleaning::Kind {
+            self.asked_last.set(self.rt.now());
+        }
         match bio.op {
             Op::Read => self.read(ctx, bio),
             Op::Write => self.write(ctx, bio),
@@ -81,6 +84,9 @@ impl<D: Director> Aside<D> {
 
     /// Sees the answer of a request that went straight down.
     pub fn complete(self: &Rc<Self>, ctx: &mut Ctx<'_>, done: &mut Done) {
+        if self.config.cleaning == Cleaning::Kind {
+            self.asked_last.set(self.rt.now());
+        }
         let Some((ticket, way)) = Way::of(std::mem::take(&mut ctx.scratch)) else { return };
         match way {
             Way::Hit(_) => {}

@@ -7,8 +7,10 @@ use esker_block::{BioError, LayerHandle, WorkPermit};
 use esker_caching::Slot;
 use esker_layer_kit::{Io, Then};
 
-use crate::director::{Director, FreeSlots};
+use crate::config::Room;
+use crate::director::Director;
 use crate::engine::Aside;
+use crate::placing::Free;
 
 /// Share of the slots that are kept free.
 const SHARE: u32 = 256;
@@ -16,8 +18,6 @@ const SHARE: u32 = 256;
 const LEAST: u32 = 64;
 /// Slots of which at most this part is kept free.
 const MOST: u32 = 8;
-/// Slots that are taken from the map at once.
-const TAKEN: usize = 64;
 
 impl<D: Director> Aside<D> {
     /// Slots that are kept free.
@@ -35,7 +35,7 @@ impl<D: Director> Aside<D> {
     pub(crate) fn has_free(&self, want: usize) -> bool {
         let mut free = self.free.borrow_mut();
         if free.len() < want {
-            let more = self.units.map.free(want.max(TAKEN) - free.len());
+            let more = self.director.borrow_mut().take(want - free.len(), &Free(&self.units.map));
             free.extend(more);
         }
         if free.len() < want {
@@ -44,13 +44,9 @@ impl<D: Director> Aside<D> {
         free.len() >= want
     }
 
-    fn take_free(&self) -> Option<Slot> {
+    /// A free slot.
+    pub(crate) fn take_free(&self) -> Option<Slot> {
         self.has_free(1).then(|| self.free.borrow_mut().pop()).flatten()
-    }
-
-    /// A free slot for the copy of a unit, as the director chooses.
-    pub(crate) fn choose_slot(&self, unit: u64, changes: bool) -> Option<Slot> {
-        self.director.borrow_mut().slot(unit, changes, self)
     }
 
     /// A slot is free when no request reads it any more.
@@ -81,7 +77,8 @@ impl<D: Director> Aside<D> {
 
     /// Whether copies can be given up, or the medium still names some that were.
     fn has_work(&self, want: usize) -> bool {
-        (self.is_low(want) && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
+        let is_low = self.config.room != Room::Kind && self.is_low(want);
+        (is_low && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
     }
 
     /// Gives copies up for a write that found no free slot.
@@ -98,7 +95,7 @@ impl<D: Director> Aside<D> {
 
     /// Whether copies can be given up for a write.
     pub(crate) fn can_make_room(&self, want: usize) -> bool {
-        self.config.makes_room && self.has_work(want)
+        self.config.room == Room::Awaited && self.has_work(want)
     }
 
     /// Gives copies up until `want` slots will be free.
@@ -120,22 +117,5 @@ impl<D: Director> Aside<D> {
         self.units.map.rest(slot);
         self.director.borrow_mut().removed(slot);
         self.forget(unit, slot);
-    }
-}
-
-impl<D: Director> FreeSlots for Aside<D> {
-    fn any(&self) -> Option<Slot> {
-        self.take_free()
-    }
-
-    fn take(&self, slot: Slot) -> bool {
-        let mut free = self.free.borrow_mut();
-        match free.iter().position(|taken| *taken == slot) {
-            Some(at) => {
-                free.swap_remove(at);
-                true
-            }
-            None => self.units.map.take(slot),
-        }
     }
 }

@@ -21,8 +21,8 @@ use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
     Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
-use esker_caching::by_name;
-use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, Fill, PAGE, STATS, WriteMode};
+use esker_caching::compact_by_name;
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, Fill, PAGE, Room, STATS, WriteMode};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -178,7 +178,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         mode,
         strict: make.args.flag("strict"),
         cleaning: Cleaning::Idle { dirty_max: make.args.float("dirty"), share: make.args.float("clean_share") },
-        makes_room: false,
+        room: Room::Ahead,
         is_described: both.described,
         adopts_home: make.args.text("adopt") == "home",
     };
@@ -203,7 +203,7 @@ impl Stateful for Cache {
     }
 
     async fn open(config: CacheConfig, io: Io) -> Result<Rc<Cache>, KindError> {
-        let make = by_name(&config.policy).expect("the policy was looked up when the cache was built");
+        let make = compact_by_name(&config.policy).expect("the policy was looked up when the cache was built");
         let director = PolicyDirector::new(make, config.fill, config.bypass);
         let cache = Rc::new(Cache(Aside::open(config.aside, &io, director).await?));
         let is_first = config.opened.0.set(cache.clone()).is_ok();
@@ -278,7 +278,7 @@ impl Orders for Orderly {
 impl Cache {
     /// Another policy from now on. It gets the lines in the order of the one before.
     fn set_policy(&self, name: &str) -> Result<String, KindError> {
-        let make = by_name(name).ok_or_else(|| {
+        let make = compact_by_name(name).ok_or_else(|| {
             KindError::Unfit(format!("there is no policy `{name}`; write one of {}", POLICIES.join(", ")))
         })?;
         let lines = self.0.coldest();

@@ -300,6 +300,24 @@ fn another_mode_writes_home_what_write_back_left() {
     }
 }
 
+/// The map on the medium still calls the copy clean when home has changed.
+#[test]
+fn a_copy_that_home_has_left_behind_is_not_read_after_a_kill() {
+    let text = kept(6).replace("dirty=1", "mode=write-around");
+    bench::with(KINDS, &kept(6), async |vol| {
+        fill(&vol).await;
+        vol.stack().order("vol", &["write-back".to_string()]).await.unwrap();
+        vol.stack().close().await;
+    });
+    bench::with(KINDS, &text, async |vol| {
+        assert_filled(&vol).await;
+        assert_eq!(stat(&vol, "read_hits"), 40);
+        write(&vol, 0, &[99; 4096]).await;
+        std::mem::forget(vol);
+    });
+    bench::with(KINDS, &text, async |vol| assert_eq!(read(&vol, 0, 4096).await, [99; 4096]));
+}
+
 #[test]
 fn pages_of_lines_that_are_there_in_part_outlive_kill_after_kill() {
     let text = kept(5).replace("line=4KiB", "line=16KiB");

@@ -168,6 +168,11 @@ impl Gate {
         HomeBound(self.wish(&mut table, range, What::HomeBound))
     }
 
+    /// Whether no request is in the gate.
+    pub fn is_empty(&self) -> bool {
+        self.0.table.borrow().flights.is_empty()
+    }
+
     /// Requests that wait for a mover.
     pub fn waiting(&self) -> usize {
         self.0.table.borrow().flights.waiting().count()

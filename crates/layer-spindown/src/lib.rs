@@ -29,7 +29,7 @@ use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
     Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
-use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, WriteMode};
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -153,7 +153,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         mode: WriteMode::Back,
         strict: false,
         cleaning: Cleaning::Kind,
-        makes_room: true,
+        room: Room::Awaited,
         is_described: both.described,
         adopts_home: make.args.text("adopt") == "home",
     };
@@ -264,7 +264,8 @@ impl Stateful for Spindown {
 impl Spindown {
     /// Writes all dirty pages home. Answers how many there were.
     async fn write_back(&self, io: &Io) -> Result<u64, BioError> {
-        let slots: Vec<_> = self.aside.dirty_in_order().iter().map(|(_, slot)| *slot).collect();
+        let units = self.aside.dirty_in_order();
+        let slots: Vec<_> = units.iter().filter_map(|unit| self.aside.copy_of(*unit)).map(|(slot, _)| slot).collect();
         self.aside.director().borrow_mut().works(true);
         let written = self.aside.clean_all(io).await;
         let mut director = self.aside.director().borrow_mut();

@@ -162,9 +162,7 @@ impl Windows {
         } else if !plan.is_chosen {
             self.choose(plan);
         } else if !plan.given_up.is_empty() {
-            for unit in std::mem::take(&mut plan.given_up) {
-                self.aside.give_up_clean(unit);
-            }
+            self.aside.drop_clean(io, &std::mem::take(&mut plan.given_up)).await?;
             self.aside.sync(io).await?;
         } else if !plan.fetched.is_empty() {
             let batch = plan.fetched.split_off(plan.fetched.len().saturating_sub(BATCH));
@@ -177,7 +175,8 @@ impl Windows {
     async fn write_back(&self, io: &Io, batch: Vec<(u64, Slot)>, is_pressed: bool) -> Result<(), BioError> {
         let director = self.aside.director();
         director.borrow_mut().works(is_pressed);
-        let written = self.aside.write_home(io, &batch).await;
+        let units: Vec<u64> = batch.iter().map(|(unit, _)| *unit).collect();
+        let written = self.aside.clean(io, &units).await;
         let result = written.and(self.aside.sync(io).await);
         director.borrow_mut().released(batch.iter().map(|(_, slot)| *slot));
         director.borrow_mut().works(is_pressed);
@@ -187,7 +186,7 @@ impl Windows {
     async fn fetch(&self, io: &Io, batch: Vec<u64>, is_pressed: bool) -> Result<(), BioError> {
         let director = self.aside.director();
         director.borrow_mut().works(is_pressed);
-        let results = join_all(batch.into_iter().map(|unit| self.aside.fetch(io, unit, None))).await;
+        let results = join_all(batch.into_iter().map(|unit| self.aside.fetch_one(io, unit))).await;
         director.borrow_mut().works(is_pressed);
         for is_fetched in results {
             let mut counts = self.counts.get();

@@ -161,7 +161,7 @@ impl State {
         self.last.set(at);
         let (offset, len) = if op == TraceOp::Flush { (0, 0) } else { (bio.offset(), bio.len()) };
         self.records.set(self.records.get() + 1);
-        if let Err(error) = open.put(&Record { at, volume: 0, op, offset, len }) {
+        if let Err(error) = open.put(&Record { at, volume: 0, op, offset, len, who: bio.tag.pid }) {
             *sink = None;
             self.fail(rt, &error);
         }

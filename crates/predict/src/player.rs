@@ -363,7 +363,7 @@ mod tests {
     fn fit_in(size: u64, op: Op, offset: u64, len: u64) -> (Option<ByteRange>, Fitted) {
         let mut fitted = Fitted::default();
         let limits = Limits::plain(size, BLOCK as u32).with(OpKind::Discard, Support::No);
-        let range = fit(&Record { at: Nanos::ZERO, volume: 0, op, offset, len }, &limits, &mut fitted);
+        let range = fit(&Record { at: Nanos::ZERO, volume: 0, op, offset, len, who: 0 }, &limits, &mut fitted);
         (range, fitted)
     }
 

@@ -91,6 +91,11 @@ impl Core {
     }
 
     #[inline]
+    /// Whether a task can run now, or will when what is due has happened.
+    pub(crate) fn has_work(&self, now: Time) -> bool {
+        self.has_ready() || self.timers.borrow().next_deadline().is_some_and(|due| due <= now)
+    }
+
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.borrow().is_empty()
     }

@@ -15,6 +15,12 @@ use crate::secret::{Secret, SecretSource};
 use crate::sim::SimState;
 use crate::timer::TimerKey;
 
+/// What [`Rt::worker_idle`] is charged at once.
+const IDLE_SLICE: Nanos = Nanos::micros(100);
+/// How long it lets others go first before it takes a slice all the same. Linux gives an idle thread about 1/340 of a
+/// busy CPU.
+const IDLE_WAIT: Nanos = Nanos(340 * IDLE_SLICE.0);
+
 /// A handle on one world. Not `Send`: a stack lives where its reactor lives.
 #[derive(Clone)]
 pub struct Rt {
@@ -178,6 +184,39 @@ impl Rt {
                 task.await
             }
             World::Real(real) => real.run_on_worker(work).await,
+        }
+    }
+
+    /// As [`Rt::worker`], for work that must not take a CPU from anything else: only its result is late then. In the
+    /// real world the thread runs under `SCHED_IDLE`, which needs no privilege. In virtual time the cost is charged in
+    /// slices, and before each all that is ready goes first.
+    pub async fn worker_idle<R: Send + 'static>(&self, cost: Nanos, work: impl FnOnce() -> R + Send + 'static) -> R {
+        match &self.core.world {
+            World::Sim(_) => {
+                let rt = self.clone();
+                let task = self.spawn("worker-idle", async move {
+                    let result = work();
+                    rt.charge_idle(cost).await;
+                    result
+                });
+                task.await
+            }
+            World::Real(real) => real.run_when_idle(work).await,
+        }
+    }
+
+    async fn charge_idle(&self, cost: Nanos) {
+        let (mut left, mut waits_since) = (cost, self.now());
+        while left > Nanos::ZERO {
+            if self.core.has_work(self.now()) && self.now().since(waits_since) < IDLE_WAIT {
+                // Behind all that is due now.
+                self.sleep(Nanos(1)).await;
+                continue;
+            }
+            let slice = left.min(IDLE_SLICE);
+            self.charge(slice);
+            (left, waits_since) = (Nanos(left.0 - slice.0), self.now());
+            self.yield_now().await;
         }
     }
 

@@ -3,7 +3,7 @@
 //! Memory: [`process`] (advice about other processes, their page tables), [`file_map`], [`key_memory`] (pages of keys).
 //! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`]
 //! (media against other programs), [`loop_device`].
-//! Threads: [`futex`]. [`secrecy`] keeps keys out of dumps and of the environment.
+//! Threads: [`futex`], [`idle`]. [`secrecy`] keeps keys out of dumps and of the environment.
 //!
 //! Invariant: decides nothing; keeps no state between calls.
 
@@ -17,6 +17,7 @@ pub mod credentials;
 pub mod descriptor;
 pub mod file_map;
 pub mod futex;
+pub mod idle;
 pub mod isolated;
 pub mod key_memory;
 pub mod lock;

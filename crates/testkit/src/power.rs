@@ -15,6 +15,7 @@ use esker_block::{
 use esker_dev::{Defer, Media, MemoryDevice, memory};
 use esker_rt::mem::Pool;
 use esker_rt::{Rt, Sim, SimConfig};
+use esker_stack::Export;
 
 use crate::bench;
 use crate::crash::{self, Bound, Count, Image};
@@ -146,15 +147,56 @@ pub fn check(open: impl Fn(&Rt, &Env) -> Rc<dyn Device>, options: Options, bound
     let before = content(&sim, device.clone(), windows.clone()).expect("a device that was just made can be read");
     let top = Recorder::above(&journal, device, before.clone());
     sim.block_on(conformance::run(sim.rt(), top, options))?;
+    judge(&open, &journal, &before, &windows, bound)
+}
 
-    let log = journal.top();
+/// Runs a script on the device `vol` of a text whose ends are of kind [`RECORDED`], for each seed. The script sends the
+/// requests whose answers count to the device that it gets. Then as [`check_text`], over the whole device. Answers how
+/// many states there were.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn check_script<F: Future<Output = ()> + 'static>(
+    kinds: &'static [&'static Kind],
+    text: &str,
+    seeds: RangeInclusive<u64>,
+    states_max: u64,
+    script: impl Fn(Rc<Export>, Rc<dyn Device>) -> F,
+) -> u64 {
+    let open = |rt: &Rt, env: &Env| Rc::new(bench::open_with(rt, kinds, text, env)) as Rc<dyn Device>;
+    let states_of = |seed| {
+        let journal = Journal::default();
+        let sim = Sim::new(SimConfig::seeded(seed));
+        let env = Env::of(Content::Recording(journal.clone()));
+        let vol = Rc::new(bench::open_with(&sim.rt(), kinds, text, &env));
+        let windows = conformance::windows(vol.limits(), vol.limits().size);
+        let before = content(&sim, vol.clone(), windows.clone()).expect("a device that was just made can be read");
+        let top = Recorder::above(&journal, vol.clone(), before.clone());
+        sim.block_on(script(vol, top));
+        let count = judge(&open, &journal, &before, &windows, Bound { states_max, seed });
+        count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states
+    };
+    let states: u64 = seeds.map(states_of).sum();
+    println!("{states} crash states: {text}");
+    states
+}
+
+/// Opens the stack over every state that a crash could have left of a recorded run.
+fn judge(
+    open: &impl Fn(&Rt, &Env) -> Rc<dyn Device>,
+    journal: &Journal,
+    before: &SparseStore,
+    windows: &[ByteRange],
+    bound: Bound,
+) -> Result<Count, Broken> {
+    let (log, seed) = (journal.top(), bound.seed);
     let mut promise = Promise::of(&log, 0);
-    crash::for_each_state(&journal, bound, |point, images| {
+    crash::for_each_state(journal, bound, |point, images| {
         if promise.point() != point {
             promise = Promise::of(&log, point);
         }
-        let after = reopened(&open, images, &windows).map_err(|error| Broken::Unreadable { seed, point, error })?;
-        let (before, after) = (|range| bytes_of(&before, range), |range| bytes_of(&after, range));
+        let after = reopened(open, images, windows).map_err(|error| Broken::Unreadable { seed, point, error })?;
+        let (before, after) = (|range| bytes_of(before, range), |range| bytes_of(&after, range));
         let judged = windows.iter().try_for_each(|window| promise.judge(*window, &before, &after));
         judged.map_err(|lost| Broken::Lost { seed, lost })
     })

@@ -43,6 +43,8 @@ pub struct Record {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
+    /// The process that asks, in the numbering of the source; 0 if the source does not tell.
+    pub who: u32,
 }
 
 impl Record {

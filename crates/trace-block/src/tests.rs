@@ -46,7 +46,12 @@ impl io::Seek for Shared {
 }
 
 fn record(at: u64, volume: u32, op: Op, offset: u64, len: u64) -> Record {
-    Record { at: Nanos(at), volume, op, offset, len }
+    Record { at: Nanos(at), volume, op, offset, len, who: 0 }
+}
+
+/// The same, asked for by a process.
+fn by(who: u32, record: Record) -> Record {
+    Record { who, ..record }
 }
 
 /// The records of a trace in memory, and the reader at its end.

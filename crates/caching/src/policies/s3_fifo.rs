@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::ghosts::Ghosts;
+use crate::prints::Prints;
 use crate::queue::Queue;
 use crate::{Lines, Policy, Recall, Slot};
 
@@ -23,21 +24,59 @@ pub struct S3Fifo {
     small: Queue,
     main: Queue,
     marks: Vec<u8>,
-    left: Ghosts,
+    left: Left,
     small_most: u32,
     has_evicted: bool,
 }
 
+/// The keys that left the small queue.
+enum Left {
+    Keys(Ghosts),
+    Prints(Prints),
+}
+
+impl Left {
+    fn push(&mut self, key: u64) {
+        match self {
+            Left::Keys(keys) => keys.push_over(0, key, 0),
+            Left::Prints(prints) => prints.push(key),
+        }
+    }
+
+    fn take(&mut self, key: u64) -> bool {
+        match self {
+            Left::Keys(keys) => keys.take(key).is_some(),
+            Left::Prints(prints) => prints.take(key),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Left::Keys(keys) => keys.bytes(),
+            Left::Prints(prints) => prints.bytes(),
+        }
+    }
+}
+
 impl S3Fifo {
-    /// For a cache of `lines` lines.
+    /// For a cache of `lines` lines. Ghosts are exact, in some 20 bytes each.
     pub fn new(lines: u32) -> S3Fifo {
+        S3Fifo::with(lines, |most| Left::Keys(Ghosts::new(most, 1)))
+    }
+
+    /// The same with ghosts of 5 bytes, one in some thousands of which is wrong.
+    pub fn compact(lines: u32) -> S3Fifo {
+        S3Fifo::with(lines, |most| Left::Prints(Prints::new(most)))
+    }
+
+    fn with(lines: u32, left: impl Fn(u32) -> Left) -> S3Fifo {
         let small_most = (lines / 10).max(1);
         let main_most = lines.saturating_sub(small_most);
         S3Fifo {
             small: Queue::new(small_most),
             main: Queue::new(main_most),
             marks: vec![ABSENT; lines as usize],
-            left: Ghosts::new(main_most, 1),
+            left: left(main_most),
             small_most,
             has_evicted: false,
         }
@@ -62,7 +101,7 @@ impl S3Fifo {
                 self.main.push(slot);
             } else {
                 *mark = ABSENT;
-                self.left.push_over(0, lines.key(slot), 0);
+                self.left.push(lines.key(slot));
                 return Some(slot);
             }
         }
@@ -99,7 +138,7 @@ impl Policy for S3Fifo {
 
     #[inline]
     fn miss(&mut self, key: u64) -> Recall {
-        Recall(self.left.take(key).is_some().into())
+        Recall(self.left.take(key).into())
     }
 
     fn evict(&mut self, _recall: Recall, lines: &dyn Lines) -> Option<Slot> {

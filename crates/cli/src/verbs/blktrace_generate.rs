@@ -17,11 +17,11 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Generate>(About {
     words: &["blktrace", "generate"],
     summary: "Make a block trace from a profile",
-    details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, fiu-like, adversarial-uniform, \
-              adversarial-hot-set, bltk-like and postmark-like, or a TOML file of your own; --show prints one, with \
-              the source of each number. One profile, seed and length give the same requests again. --calibrate \
-              prints target and measured figures of a generated trace; a wrong one makes the exit status 1. Memory \
-              does not grow with the length.",
+    details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, fiu-like, borg-office, \
+              borg-developer, borg-svn, borg-web, bltk-like, postmark-like, adversarial-uniform and \
+              adversarial-hot-set, or a TOML file of your own; --show prints one, with the source of each number. One \
+              profile, seed and length give the same requests again. --calibrate prints target and measured figures of a \
+              generated trace; a wrong one makes the exit status 1. Memory does not grow with the length.",
     examples: &[
         Example {
             line: "esker blktrace generate msr-like day.csv --to msr --hours 24 --scale 0.01 --seed 7",

@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn only_reads_and_writes_use_lines() {
-        let record = |op| Record { at: esker_base::Nanos::ZERO, volume: 0, op, offset: 100, len: 8192 };
+        let record = |op| Record { at: esker_base::Nanos::ZERO, volume: 0, op, offset: 100, len: 8192, who: 0 };
         let lines = [Op::Read, Op::Write, Op::Flush, Op::Discard].map(|op| uses_of(&record(op), 4096).count());
         assert_eq!(lines, [3, 3, 0, 0]);
     }

@@ -69,6 +69,8 @@ struct Counts {
     mechanical: u64,
     seeks: u64,
     positioning: Nanos,
+    /// Cylinders over which the arm went, to reads and to writes.
+    travel: [u64; 2],
     hits: u64,
     destages: u64,
     depth_max: usize,
@@ -147,6 +149,8 @@ impl Device for Disk {
         let mean = counts.positioning.as_secs_f64() * 1e6 / counts.mechanical.max(1) as f64;
         access::stats([
             ("seeks", counts.seeks as f64),
+            ("travel_cylinders", counts.travel.iter().sum::<u64>() as f64),
+            ("write_travel_cylinders", counts.travel[1] as f64),
             ("positioning_mean_us", mean),
             ("queue_depth_max", counts.depth_max as f64),
             ("cache_hits", counts.hits as f64),
@@ -387,6 +391,7 @@ impl State {
         } else {
             self.counts.mechanical += 1;
             self.counts.seeks += u64::from(plan.seek > Nanos::ZERO);
+            self.counts.travel[usize::from(access.write)] += u64::from(plan.travel);
             self.counts.positioning += plan.seek + plan.wait;
         }
     }

@@ -40,6 +40,8 @@ pub struct AccessPlan {
     pub seek: Nanos,
     /// Rotational latency; zero for hits.
     pub wait: Nanos,
+    /// Cylinders over which the arm goes to the first byte.
+    pub travel: u32,
     /// When the arm is free for the next access.
     pub free: Time,
     /// When the host has its answer.
@@ -151,7 +153,7 @@ impl DiskModel {
         }
         let write = usize::from(placed.access.write);
         let early = Nanos((interface.watermark[write] * self.host(range.len()).0 as f64) as u64);
-        let seek = self.seek_to(head, placed);
+        let (seek, travel) = (self.seek_to(head, placed), head.cylinder.abs_diff(placed.begin.cylinder));
         let moved = if placed.access.write { seek.max(early) } else { seek };
         let arrival = start + moved;
         let approach = geometry.approach(geometry.angle(start), moved, placed.begin.angle());
@@ -169,7 +171,7 @@ impl DiskModel {
         self.fill(head, placed, approach.wait, media);
         (head.cylinder, head.surface) = (placed.end.cylinder, placed.end.surface);
         let wait = geometry.span(approach.wait);
-        AccessPlan { seek: moved, wait, free: media, finish: finish + interface.completion[write], hit: false }
+        AccessPlan { seek: moved, wait, travel, free: media, finish: finish + interface.completion[write], hit: false }
     }
 
     /// Ticks in which sectors are read as they pass, if that is the disk's way and the head arrives among them.
@@ -226,7 +228,7 @@ impl DiskModel {
         }
         head.segments.used(at, segment);
         let done = finish + interface.completion[0];
-        AccessPlan { seek: Nanos::ZERO, wait: Nanos::ZERO, free: finish, finish: done, hit: true }
+        AccessPlan { seek: Nanos::ZERO, wait: Nanos::ZERO, travel: 0, free: finish, finish: done, hit: true }
     }
 
     fn span_to(&self, segment: &Segment, to: &MediumPosition) -> Nanos {

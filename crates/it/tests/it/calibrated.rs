@@ -60,7 +60,7 @@ fn measured(device: &Path, overwrite: bool) -> Calibration {
 /// Reads and writes in turn, on a stack that names the device.
 fn predicted(device: &Path, calibration: Calibration) -> Result<CandidateRun, PredictError> {
     let op = |at| if at % 2 == 0 { Op::Read } else { Op::Write };
-    let record = |at| Record { at: Nanos(at), volume: 0, op: op(at), offset: at * 4 * KIB, len: 4 * KIB };
+    let record = |at| Record { at: Nanos(at), volume: 0, op: op(at), offset: at * 4 * KIB, len: 4 * KIB, who: 0 };
     let text = format!("vol = raw path={} | stats @", device.display());
     let spec = Spec::parse("raw", &text).expect("the test's own text");
     let plan = ComparisonPlan {

@@ -61,6 +61,11 @@ pub const SAMPLES: &[Sample] = &[
         "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
          v = spindown idle_after=1ms pressure=0.3 on h,f",
     ),
+    sample(
+        "reorg",
+        "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
+         v = reorg interval=30ms write_buffer=0.5 on h,f",
+    ),
     sample("shepherd", "v = memory size=2MiB defer=always latency=5us | shepherd retry_delay=1us"),
     sample("dedup", "v = memory size=2MiB defer=always latency=5us | dedup block=512 cache=64KiB"),
     sample(

@@ -29,7 +29,7 @@ fn offsets() -> Vec<u64> {
 
 /// What virtual time says of the same reads, one after the other.
 fn predicted() -> CandidateRun {
-    let record = |(at, offset)| Record { at: Nanos(at), volume: 0, op: Op::Read, offset, len: LEN };
+    let record = |(at, offset)| Record { at: Nanos(at), volume: 0, op: Op::Read, offset, len: LEN, who: 0 };
     let records = (0..).zip(offsets()).map(record).collect();
     let spec = Spec::parse("paced", &format!("{DISK} @")).unwrap();
     let plan = ComparisonPlan {

@@ -64,6 +64,7 @@ impl Load {
             op: if random.chance(0.5) { Op::Read } else { Op::Write },
             offset: random.below((REACH - LEN) / self.grain) * self.grain,
             len: LEN,
+            who: 0,
         };
         let records = (0..requests).map(record).collect();
         played::plan(self.stack, seed, Open, records)

@@ -1,6 +1,10 @@
 //! What power cuts leave.
 
-use esker_block::Kind;
+use std::rc::Rc;
+
+use esker_base::Nanos;
+use esker_block::{Bio, Buf, Device, Kind};
+use esker_stack::Export;
 use esker_testkit::power::{self, RECORDED};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
@@ -32,5 +36,44 @@ fn slots_that_are_used_again_lose_nothing_in_any_crash_state() {
     for mode in super::MODES {
         check(&format!("cache mode={mode} line=4KiB bypass=0 dirty=0.2 clean_share=1"), "172KiB", 1000);
         check(&format!("cache mode={mode} line=8KiB bypass=0 dirty=0.2 clean_share=1"), "188KiB", 1000);
+    }
+}
+
+/// One client that writes twice as many lines as there are slots, again and again, and pauses: copies are written home,
+/// given up, and their slots used again, each while the records of the others wait.
+async fn churn(vol: Rc<Export>, top: Rc<dyn Device>) {
+    let (rt, pool) = (vol.stack().rt().clone(), vol.stack().pool().clone());
+    let mut rng = rt.rng("churn");
+    for round in 0..60_u64 {
+        let (at, len) = (rng.below(15) * 4096, 512 << rng.below(5));
+        let bytes = vec![1 + (round % 251) as u8; len];
+        let written = top.submit(Bio::write(at, Buf::from_bytes(&pool, &bytes))).await;
+        assert_eq!(written.result.err(), None);
+        if rng.below(3) == 0 {
+            assert_eq!(top.submit(Bio::flush()).await.result.err(), None);
+        }
+        if rng.below(2) == 0 {
+            let read = top.submit(Bio::read(rng.below(16) * 4096, Buf::unique(&pool, 4096))).await;
+            assert_eq!(read.result.err(), None);
+        }
+        rt.sleep(Nanos::micros([3, 400, 11_000][rng.below(3) as usize])).await;
+    }
+    let told = |name| super::stat(&vol, name);
+    println!("{} written back, {} given up", told("written_back"), told("given_up"));
+}
+
+#[test]
+fn copies_that_come_and_go_lose_nothing_in_any_crash_state() {
+    for (line, fast, mode) in [
+        ("4KiB", "172KiB", "write-back"),
+        ("8KiB", "188KiB", "write-back"),
+        ("4KiB", "172KiB", "write-through"),
+        ("4KiB", "172KiB", "write-around"),
+    ] {
+        let text = format!(
+            "h = recorded size=64KiB latency=7us; r = recorded size={fast} latency=3us; \
+             a = delay write=1us jitter=20us on r; vol = cache mode={mode} line={line} bypass=0 clean_share=1 on h, a"
+        );
+        assert!(power::check_script(KINDS, &text, 1..=2, 11, churn) > 1000);
     }
 }

@@ -87,6 +87,10 @@ impl Flights {
         })
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
     /// Those that go and have a byte of `range`.
     pub(super) fn under_way(&self, range: ByteRange) -> impl Iterator<Item = (Ticket, &Flight)> {
         self.all().filter(move |(_, flight)| flight.stage == Stage::Goes && flight.range.overlaps(range))

@@ -115,6 +115,7 @@ pub(crate) struct RealState {
     bell: Arc<Bell>,
     fallback: Option<String>,
     workers: OnceCell<Workers>,
+    idle_workers: OnceCell<Workers>,
     /// Timers nearer than this are waited for by spinning.
     spin: Cell<Nanos>,
 }
@@ -186,12 +187,22 @@ impl RealState {
     }
 
     pub(crate) async fn run_on_worker<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
-        let (sender, receiver) = cross::oneshot();
-        let cpus = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let workers = self.workers.get_or_init(|| Workers::new("esker-worker", cpus()));
-        workers.run(Box::new(move || sender.send(work())));
-        receiver.await.expect("a worker panicked; its message is above")
+        run_on(self.workers.get_or_init(|| Workers::new("esker-worker", cpus())), work).await
     }
+
+    pub(crate) async fn run_when_idle<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> R {
+        run_on(self.idle_workers.get_or_init(|| Workers::idle("esker-idle", cpus())), work).await
+    }
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+async fn run_on<R: Send + 'static>(workers: &Workers, work: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = cross::oneshot();
+    workers.run(Box::new(move || sender.send(work())));
+    receiver.await.expect("a worker panicked; its message is above")
 }
 
 /// A real world as a value: [`Reactor::block_on`] runs it on the calling thread.
@@ -215,6 +226,7 @@ impl Reactor {
             bell,
             fallback,
             workers: OnceCell::new(),
+            idle_workers: OnceCell::new(),
             spin: Cell::new(SPIN),
         };
         Ok(Reactor { rt: Rt { core: Core::new(World::Real(state), config.seed, remote) } })

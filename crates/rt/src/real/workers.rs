@@ -24,12 +24,21 @@ pub(crate) struct Workers {
     shared: Arc<Shared>,
     name: &'static str,
     threads_max: usize,
+    is_idle: bool,
 }
 
 impl Workers {
     pub(super) fn new(name: &'static str, threads_max: usize) -> Workers {
-        let shared = Arc::new(Shared { state: Mutex::default(), work: Condvar::new() });
-        Workers { shared, name, threads_max }
+        Workers { shared: Workers::shared(), name, threads_max, is_idle: false }
+    }
+
+    fn shared() -> Arc<Shared> {
+        Arc::new(Shared { state: Mutex::default(), work: Condvar::new() })
+    }
+
+    /// Threads that run only when nothing else wants their CPU.
+    pub(super) fn idle(name: &'static str, threads_max: usize) -> Workers {
+        Workers { shared: Workers::shared(), name, threads_max, is_idle: true }
     }
 
     /// Runs `job` on some thread.
@@ -43,8 +52,15 @@ impl Workers {
         }
         state.threads += 1;
         drop(state);
-        let shared = self.shared.clone();
-        let started = thread::Builder::new().name(self.name.to_string()).spawn(move || serve(&shared));
+        let (shared, is_idle) = (self.shared.clone(), self.is_idle);
+        let serving = move || {
+            if is_idle {
+                // Refused where a jail forbids the call: the work is done all the same.
+                let _refused = esker_sys::idle::run_when_idle();
+            }
+            serve(&shared);
+        };
+        let started = thread::Builder::new().name(self.name.to_string()).spawn(serving);
         if started.is_err() {
             self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).threads -= 1;
         }

@@ -104,6 +104,44 @@ fn a_worker_occupies_a_cpu_for_its_cost() {
     assert_eq!((value, at), (42, Time(1_000)));
 }
 
+/// When two tasks that always want a CPU have ended, and when an idle worker has.
+fn beside_busy_tasks(cpus: usize, work: Nanos) -> (u64, u64) {
+    twice(config(cpus), move |rt| async move {
+        let busy: Vec<_> = (0..2)
+            .map(|_| {
+                let rt = rt.clone();
+                rt.clone().spawn("busy", async move {
+                    for _ in 0..100 {
+                        rt.charge(Nanos::micros(10));
+                        rt.yield_now().await;
+                    }
+                    rt.now().0
+                })
+            })
+            .collect();
+        let idle = {
+            let rt = rt.clone();
+            rt.clone().spawn("waits", async move {
+                rt.worker_idle(work, || ()).await;
+                rt.now().0
+            })
+        };
+        let ended = sync::join_all(busy).await.into_iter().max().unwrap();
+        (ended, idle.await)
+    })
+}
+
+#[test]
+fn an_idle_worker_takes_no_cpu_from_busy_tasks() {
+    let alone = beside_busy_tasks(2, Nanos::ZERO).0;
+    assert_eq!(alone, 1_000_000);
+    let (busy, idle) = beside_busy_tasks(2, Nanos::millis(1));
+    assert_eq!(busy, alone, "only the idle worker is late");
+    assert!(idle >= busy + 400_000, "{idle}");
+    let (busy, idle) = beside_busy_tasks(4, Nanos::millis(1));
+    assert_eq!((busy, idle / 1_000), (alone, 1_000), "with a free CPU it goes on at once");
+}
+
 #[test]
 fn an_agent_is_a_task_in_virtual_time() {
     let at = twice(config(1), |rt| async move {

@@ -61,6 +61,8 @@ pub(crate) struct Event {
     pub op: Option<Op>,
     pub offset: u64,
     pub len: u64,
+    /// The process.
+    pub who: u32,
 }
 
 impl Event {
@@ -77,7 +79,7 @@ impl Event {
         // A request that is refused must not name a volume.
         flushed(self.is_flush, self.at, 0, op, self.offset, len)?;
         let volume = names.number(&key, |_| format!("{major},{minor}"))?;
-        flushed(self.is_flush, self.at, volume, op, self.offset, len)
+        Ok(flushed(self.is_flush, self.at, volume, op, self.offset, len)?.of_process(self.who))
     }
 }
 

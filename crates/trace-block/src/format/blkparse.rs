@@ -60,13 +60,15 @@ impl super::Parser for Parser {
 /// The event of a line, or `None` if its action is no stage of a request.
 fn event(line: &[u8]) -> Result<Option<Event>, Reason> {
     let mut columns = line.split(u8::is_ascii_whitespace).filter(|c| !c.is_empty());
-    let [device, cpu, _sequence, time, _pid, action, letters] = fill(&mut columns)?;
+    let [device, cpu, _sequence, time, pid, action, letters] = fill(&mut columns)?;
     let device = device_numbers(device)?;
     whole(cpu, "CPU number")?;
     let at = seconds(time, "time")?;
     let Some(stage) = stage(action)? else { return Ok(None) };
     let (is_flush, op) = operation(letters)?;
-    let mut event = Event { stage, at, device, is_flush, op, offset: 0, len: 0 };
+    // A number that is none says nothing of the process.
+    let who = whole(pid, "process").ok().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+    let mut event = Event { stage, at, device, is_flush, op, offset: 0, len: 0, who };
     let Some(sector) = columns.next().filter(|c| c[0].is_ascii_digit() && op.is_some()) else {
         // An event without a range carries no data: a bare flush, or nothing.
         event.op = None;
@@ -135,7 +137,7 @@ fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut 
     };
     let (secs, nanos) = (r.at.0 / 1_000_000_000, r.at.0 % 1_000_000_000);
     let sequence = serial + 1;
-    write!(out, "{volume:>7} {:>4} {sequence:>8} {secs:>5}.{nanos:09} {:>5} {:>2} {letters:>3} ", 0, 0, "Q")
+    write!(out, "{volume:>7} {:>4} {sequence:>8} {secs:>5}.{nanos:09} {:>5} {:>2} {letters:>3} ", 0, r.who, "Q")
         .expect("a vector takes all");
     if r.op != Op::Flush {
         write!(out, "{} + {} ", range.start() / SECTOR, range.len() / SECTOR).expect("a vector takes all");

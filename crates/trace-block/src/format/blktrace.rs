@@ -79,6 +79,7 @@ struct Raw {
     bytes: u32,
     action: u32,
     device: u32,
+    pid: u32,
     pdu_len: u16,
 }
 
@@ -97,8 +98,8 @@ fn fields(mut words: Words<'_>) -> Result<Raw, Short> {
     let _sequence = words.u32()?;
     let (nanos, sector) = (words.u64()?, words.u64()?);
     let (bytes, action) = (words.u32()?, words.u32()?);
-    let (_pid, device, _cpu, _error) = (words.u32()?, words.u32()?, words.u32()?, words.u16()?);
-    Ok(Raw { version, nanos, sector, bytes, action, device, pdu_len: words.u16()? })
+    let (pid, device, _cpu, _error) = (words.u32()?, words.u32()?, words.u32()?, words.u16()?);
+    Ok(Raw { version, nanos, sector, bytes, action, device, pid, pdu_len: words.u16()? })
 }
 
 /// How the bytes are cut.
@@ -143,7 +144,16 @@ fn event(piece: &[u8]) -> Result<Option<Event>, Reason> {
     let offset = if op.is_some() { scaled(raw.sector, SECTOR, "sector")? } else { 0 };
     let device = (raw.device >> 20, raw.device & 0xf_ffff);
     let is_flush = category & FLUSH != 0;
-    Ok(Some(Event { stage, at: Nanos(raw.nanos), device, is_flush, op, offset, len: u64::from(raw.bytes) }))
+    Ok(Some(Event {
+        stage,
+        at: Nanos(raw.nanos),
+        device,
+        is_flush,
+        op,
+        offset,
+        len: u64::from(raw.bytes),
+        who: raw.pid,
+    }))
 }
 
 #[derive(Debug)]
@@ -195,7 +205,7 @@ fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut 
     out.extend_from_slice(&(((serial + 1) & 0xffff_ffff) as u32).to_le_bytes());
     out.extend_from_slice(&r.at.0.to_le_bytes());
     out.extend_from_slice(&(range.start() / SECTOR).to_le_bytes());
-    for word in [bytes, (category | QUEUE) << 16 | 1, 0, device, 0, 0] {
+    for word in [bytes, (category | QUEUE) << 16 | 1, r.who, device, 0, 0] {
         out.extend_from_slice(&word.to_le_bytes());
     }
     Ok(())

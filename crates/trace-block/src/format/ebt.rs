@@ -72,10 +72,12 @@ enum Kind {
     Comment,
     /// Places of blocks of records.
     Index,
+    /// Records with a column of processes. A reader that does not know it leaves the block out, and says so.
+    RecordsOfProcesses,
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Records, Kind::Names, Kind::Comment, Kind::Index];
+    const ALL: [Kind; 5] = [Kind::Records, Kind::Names, Kind::Comment, Kind::Index, Kind::RecordsOfProcesses];
 
     fn code(self) -> u8 {
         self as u8 + 1

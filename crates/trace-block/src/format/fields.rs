@@ -78,18 +78,18 @@ pub(crate) fn scaled(value: u64, unit: u64, what: &'static str) -> Result<u64, R
 /// A record that keeps the promises of [`Record`].
 pub(crate) fn request(at: Nanos, volume: u32, op: Op, offset: u64, len: u64) -> Result<Record, Reason> {
     if op == Op::Flush {
-        return Ok(Record { at, volume, op, offset: 0, len: 0 });
+        return Ok(Record { at, volume, op, offset: 0, len: 0, who: 0 });
     }
     if len == 0 {
         return Err(Reason::Empty);
     }
     offset.checked_add(len).ok_or(Reason::RangeOverflow)?;
-    Ok(Record { at, volume, op, offset, len })
+    Ok(Record { at, volume, op, offset, len, who: 0 })
 }
 
 /// A transfer that may ask for earlier writes to be made durable first, as two requests.
 pub(crate) fn flushed(is_flush: bool, at: Nanos, volume: u32, op: Op, offset: u64, len: u64) -> Result<Yield, Reason> {
-    let flush = Record { at, volume, op: Op::Flush, offset: 0, len: 0 };
+    let flush = Record { at, volume, op: Op::Flush, offset: 0, len: 0, who: 0 };
     match (is_flush, len) {
         (true, 0) => Ok(Yield::One(flush)),
         (true, _) => Ok(Yield::Many(vec![flush, request(at, volume, op, offset, len)?])),

@@ -16,6 +16,18 @@ pub(crate) enum Yield {
     After(Reason, Vec<Record>),
 }
 
+impl Yield {
+    /// The same, asked for by a process.
+    pub(crate) fn of_process(mut self, who: u32) -> Yield {
+        match &mut self {
+            Yield::Nothing => {}
+            Yield::One(record) => record.who = who,
+            Yield::Many(records) | Yield::After(_, records) => records.iter_mut().for_each(|record| record.who = who),
+        }
+        self
+    }
+}
+
 impl From<Option<Record>> for Yield {
     fn from(record: Option<Record>) -> Yield {
         record.map_or(Yield::Nothing, Yield::One)

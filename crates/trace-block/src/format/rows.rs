@@ -51,6 +51,7 @@ enum Column {
     /// In units of so many bytes.
     Offset(u64),
     Length(u64),
+    Process,
     /// Not read; written as this.
     Ignored(&'static str),
     /// Not read; written as the number of the request, from 0.
@@ -186,7 +187,7 @@ impl Layout {
             return Err(Reason::Columns { found: fields.count, needed: self.needed });
         }
         let (mut at, mut op, mut offset, mut len, mut volume) = (Nanos::ZERO, Op::Read, 0, 0, None);
-        let mut place = 0;
+        let (mut place, mut who) = (0, 0);
         for column in self.columns {
             let field = fields.get(place);
             match column {
@@ -197,11 +198,15 @@ impl Layout {
                 Column::Flags => op = Op::Write,
                 Column::Offset(unit) => offset = scaled(whole(field, "offset")?, *unit, "offset")?,
                 Column::Length(unit) => len = scaled(whole(field, "length")?, *unit, "length")?,
+                // A number that is none says nothing of the process.
+                Column::Process => {
+                    who = whole(field, "process").ok().and_then(|who| u32::try_from(who).ok()).unwrap_or(0)
+                }
                 Column::Ignored(_) | Column::Serial => {}
             }
             place += column.span();
         }
-        let mut record = request(at, 0, op, offset, len)?;
+        let mut record = Record { who, ..request(at, 0, op, offset, len)? };
         if let Some((kind, key)) = volume {
             record.volume = names.number(key, |key| kind.shown(key))?;
         }
@@ -267,6 +272,7 @@ impl Layout {
                 Column::Flags => write!(out, "{}", u8::from(r.op == Op::Read)),
                 Column::Offset(unit) => write!(out, "{}", range.start() / unit),
                 Column::Length(unit) => write!(out, "{}", range.len() / unit),
+                Column::Process => write!(out, "{}", r.who),
                 Column::Ignored(text) => write!(out, "{text}"),
                 Column::Serial => write!(out, "{serial}"),
             };

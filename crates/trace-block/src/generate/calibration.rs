@@ -3,7 +3,7 @@
 use super::generator::Generator;
 use super::profile::{Profile, ProfileError, Target};
 use crate::source::Source;
-use crate::stats::{EXTENT, Stats, Summary};
+use crate::stats::{BLOCK, EXTENT, Stats, Summary};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -37,9 +37,35 @@ pub enum Figure {
     FirstHalfShare,
     /// The hour of the day with most requests.
     PeakHour,
+    /// Bytes that are read, ...
+    ReadBytes,
+    /// ... and written.
+    WrittenBytes,
+    /// Different 4 KiB blocks that are read, in bytes, ...
+    ReadBlocks,
+    /// ... and that are written.
+    WrittenBlocks,
+    /// Part of the volumes' 4 KiB blocks that are used.
+    AccessedBlockShare,
+    /// Part of the uses that falls on the most used fifth of the used 4 KiB blocks.
+    Top20BlockShare,
+    /// Part of the jumps that happen again ("partial determinism").
+    RecurringJumpShare,
 }
 
 impl Figure {
+    /// Whether it grows with the volumes and the number of requests.
+    pub(super) fn grows(self) -> bool {
+        matches!(
+            self,
+            Figure::RequestsPerSecond
+                | Figure::ReadBytes
+                | Figure::WrittenBytes
+                | Figure::ReadBlocks
+                | Figure::WrittenBlocks
+        )
+    }
+
     /// Its name as in a profile.
     pub fn name(self) -> &'static str {
         match self {
@@ -56,6 +82,13 @@ impl Figure {
             Figure::VolumeShare => "volume-share",
             Figure::FirstHalfShare => "first-half-share",
             Figure::PeakHour => "peak-hour",
+            Figure::ReadBytes => "read-bytes",
+            Figure::WrittenBytes => "written-bytes",
+            Figure::ReadBlocks => "read-blocks",
+            Figure::WrittenBlocks => "written-blocks",
+            Figure::AccessedBlockShare => "accessed-block-share",
+            Figure::Top20BlockShare => "top20-block-share",
+            Figure::RecurringJumpShare => "recurring-jump-share",
         }
     }
 
@@ -76,6 +109,13 @@ impl Figure {
             Figure::VolumeShare => trace.requests_to(volume.unwrap_or("*")) / requests,
             Figure::FirstHalfShare => trace.hour_of_day()[..12].iter().sum::<u64>() as f64 / requests,
             Figure::PeakHour => trace.peak_hour(),
+            Figure::ReadBytes => summary.reads.bytes as f64,
+            Figure::WrittenBytes => summary.writes.bytes as f64,
+            Figure::ReadBlocks => ((summary.blocks.read_only + summary.blocks.both) * BLOCK) as f64,
+            Figure::WrittenBlocks => ((summary.blocks.written_only + summary.blocks.both) * BLOCK) as f64,
+            Figure::AccessedBlockShare => (summary.blocks.unique * BLOCK) as f64 / trace.bytes(),
+            Figure::Top20BlockShare => summary.blocks.top_20_share,
+            Figure::RecurringJumpShare => summary.jumps.recurring_share,
         }
     }
 }
@@ -90,6 +130,10 @@ struct Measured<'a> {
 impl Measured<'_> {
     fn extents(&self) -> f64 {
         self.profile.volumes().iter().map(|(_, bytes)| bytes.div_ceil(EXTENT) as f64).sum()
+    }
+
+    fn bytes(&self) -> f64 {
+        self.profile.volumes().iter().map(|(_, bytes)| *bytes as f64).sum()
     }
 
     fn requests_to(&self, volume: &str) -> f64 {

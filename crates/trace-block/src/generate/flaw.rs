@@ -59,6 +59,12 @@ pub enum ProfileFlaw {
     /// Seconds between two renewals of a hot set.
     #[error("renew_s is {0}; it must be above 0")]
     Renewal(f64),
+    /// The steps of a script.
+    #[error("steps is {0}; it must be from 1 to 65536")]
+    Steps(u32),
+    /// The pause between requests of a run.
+    #[error("gap_ms is {0}; it must be from 0 to 3600000")]
+    Gap(f64),
     /// No stream.
     #[error("count is 0; there must be a stream")]
     NoStreams,

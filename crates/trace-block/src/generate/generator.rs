@@ -8,7 +8,8 @@ use crate::fault::TraceError;
 use crate::record::{Op, Record};
 use crate::source::Source;
 use esker_base::{Nanos, Stream};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Yields the records of a profile. Its memory does not grow with the number of records: it holds a few words for each
 /// pair of flow and volume, for each burst under way, and one byte for each 32 KiB of a hot spot of SPC-1.
@@ -16,11 +17,12 @@ pub struct Generator {
     name: String,
     volumes: Vec<String>,
     clock: Clock,
-    /// What the clock says next: a request, or the first one of a burst.
-    next: Option<(Nanos, usize)>,
-    /// Bursts under way: the time of the next request, the flow, and the number of the burst and of the request.
-    bursts: BTreeSet<(Nanos, usize, u64, u32)>,
-    begun: u64,
+    /// What the clock tells next: a request, or the first one of a run or burst.
+    run: Option<(Nanos, usize)>,
+    /// Requests of runs and bursts that are under way: their times, in which order they were known, their flows, and
+    /// their numbers in a burst.
+    runs: BinaryHeap<Reverse<(Nanos, u64, usize, u32)>>,
+    known: u64,
     end: Nanos,
     flows: Vec<Running>,
 }
@@ -36,6 +38,13 @@ struct Running {
     choice: Stream,
     ops: Stream,
     lengths: Stream,
+    who: u32,
+    /// Mean nanoseconds between requests of a run.
+    gap: f64,
+    gaps: Stream,
+    /// The port of the run that is under way, and runs that wait for its end.
+    running: Option<usize>,
+    waiting: u32,
 }
 
 /// A flow on one volume.
@@ -76,35 +85,40 @@ impl Generator {
         Ok(Generator {
             name: name.to_string(),
             volumes: volumes.into_iter().map(|(name, _)| name).collect(),
-            next: clock.next(),
+            run: clock.next(),
             clock,
-            bursts: BTreeSet::new(),
-            begun: 0,
+            runs: BinaryHeap::new(),
+            known: 0,
             end,
             flows,
         })
     }
 
-    /// The time of the next request and its flow.
-    fn next_request(&mut self) -> Option<(Nanos, usize)> {
-        let is_first = |next: &(Nanos, usize)| self.bursts.first().is_none_or(|burst| *next < (burst.0, burst.1));
-        let (at, flow, burst, number) = match self.next.filter(is_first) {
-            Some((at, flow)) => {
-                self.next = self.clock.next();
-                self.begun += 1;
-                (at, flow, self.begun, 0)
-            }
-            None => self.bursts.pop_first()?,
-        };
-        if let Some(Burst { requests, within_s }) = self.flows[flow].burst
-            && number + 1 < requests
-        {
-            let behind = at + Nanos::from_secs_f64(within_s / f64::from(requests - 1));
-            if behind < self.end {
-                self.bursts.insert((behind, flow, burst, number + 1));
+    /// The next request, its flow, and its number in a burst: the first of a run or burst, or a later one.
+    fn next(&mut self) -> Option<(Nanos, usize, u32)> {
+        loop {
+            let later = self.runs.peek().map(|Reverse((at, _, flow, nth))| (*at, *flow, *nth));
+            match (self.run, later) {
+                (Some(begun), later) if later.is_none_or(|later| begun.0 < later.0) => {
+                    self.run = self.clock.next();
+                    let flow = &mut self.flows[begun.1];
+                    if flow.running.is_none() {
+                        return Some((begun.0, begun.1, 0));
+                    }
+                    flow.waiting += 1;
+                }
+                (_, Some(later)) => {
+                    self.runs.pop();
+                    return (later.0 < self.end).then_some(later);
+                }
+                (_, None) => return None,
             }
         }
-        Some((at, flow))
+    }
+
+    fn push_later(&mut self, at: Nanos, flow: usize, nth: u32) {
+        self.known += 1;
+        self.runs.push(Reverse((at, self.known, flow, nth)));
     }
 }
 
@@ -139,27 +153,53 @@ impl Running {
             choice: stream("volumes"),
             ops: stream("operations"),
             lengths: stream("sizes"),
+            who: flow.who,
+            gap: flow.gap_ms * 1e6,
+            gaps: stream("gaps"),
+            running: None,
+            waiting: 0,
         })
     }
 
-    fn next(&mut self, at: Nanos) -> Record {
-        let chosen = self.choice.unit();
-        let index = self.parts.partition_point(|part| *part <= chosen).min(self.ports.len() - 1);
+    /// The request at a time, and when the next one of its run comes.
+    fn next(&mut self, at: Nanos) -> (Record, Option<Nanos>) {
+        let index = self.running.unwrap_or_else(|| {
+            let chosen = self.choice.unit();
+            self.parts.partition_point(|part| *part <= chosen).min(self.ports.len() - 1)
+        });
         let port = &mut self.ports[index];
+        let given = port.places.given(at.as_secs_f64(), &mut port.draw);
         if port.places.moves_on(&mut port.draw) {
-            port.op = if self.ops.chance(self.reads) { Op::Read } else { Op::Write };
+            let drawn = given.map_or_else(|| self.ops.unit(), |given| given[0]);
+            port.op = if drawn < self.reads { Op::Read } else { Op::Write };
         }
-        let size = self.lengths.unit();
+        let size = given.map_or_else(|| self.lengths.unit(), |given| given[1]);
         let class = self.sizes.partition_point(|(_, part)| *part <= size).min(self.sizes.len() - 1);
         let len = self.sizes[class].0;
         let offset = port.places.offset(&Ask { at, op: port.op, len }, &mut port.draw);
-        Record { at, volume: port.volume, op: port.op, offset, len }
+        let goes_on = port.places.goes_on();
+        self.running = goes_on.then_some(index);
+        let has_next = goes_on || self.waiting > 0;
+        self.waiting -= u32::from(!goes_on && has_next);
+        let next = has_next.then(|| at + Nanos((self.gaps.exponential() * self.gap) as u64));
+        (Record { at, volume: port.volume, op: port.op, offset, len, who: self.who }, next)
     }
 }
 
 impl Source for Generator {
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
-        Ok(self.next_request().map(|(at, flow)| self.flows[flow].next(at)))
+        let Some((at, number, nth)) = self.next() else { return Ok(None) };
+        let (record, next) = self.flows[number].next(at);
+        if let Some(next) = next {
+            self.push_later(next, number, 0);
+        }
+        if let Some(Burst { requests, within_s }) = self.flows[number].burst
+            && nth + 1 < requests
+        {
+            let behind = at + Nanos::from_secs_f64(within_s / f64::from(requests - 1));
+            self.push_later(behind, number, nth + 1);
+        }
+        Ok(Some(record))
     }
 
     fn volumes(&self) -> &[String] {

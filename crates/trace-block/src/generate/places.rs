@@ -3,6 +3,7 @@
 mod grains;
 mod hot;
 mod reuse;
+mod scripts;
 mod streams;
 mod visits;
 
@@ -10,6 +11,7 @@ use super::flaw::ProfileFlaw;
 use super::permutation::Permutation;
 use super::zipf::Zipf;
 use crate::record::Op;
+use esker_base::units::GIB;
 use esker_base::{Nanos, Stream};
 use grains::Grains;
 pub(super) use reuse::BLOCKS_PER_LEAF;
@@ -31,6 +33,17 @@ pub(super) trait Places {
     /// Whether the next request begins something new, so that its operation is drawn anew.
     fn moves_on(&mut self, _draw: &mut Stream) -> bool {
         true
+    }
+
+    /// Numbers from 0 to 1 that decide operation and size of the next request, where they belong to its place. `at` is
+    /// in seconds.
+    fn given(&mut self, _at: f64, _draw: &mut Stream) -> Option<[f64; 2]> {
+        None
+    }
+
+    /// Whether the run of requests of which the last one is a part has more of them.
+    fn goes_on(&self) -> bool {
+        false
     }
 
     /// The offset of the request, in whole sectors if its length is; its end is on the volume.
@@ -90,6 +103,29 @@ pub enum Kind {
         /// Part of the requests that continues exactly where the one before ended.
         next: f64,
     },
+    /// Scripts: orders of places that are gone through again. Each request is a step of a run of one.
+    Scripts {
+        /// Size of a grain in bytes. A step lies in one.
+        grain: u64,
+        /// Part of the grains to which scripts jump.
+        reach: f64,
+        /// Scripts for each GiB of the volume.
+        per_gib: f64,
+        /// Steps of a script.
+        steps: u32,
+        /// Exponent of Zipf's law of the scripts' popularity.
+        exponent: f64,
+        /// Part of the runs that go through steps of any scripts instead, without order.
+        stray: f64,
+        /// Part of the steps that begin where the one before ends.
+        next: f64,
+        /// Part of the others that stay within 32 MiB.
+        near: f64,
+        /// In so many seconds ...
+        renew_s: f64,
+        /// ... this part of the scripts gets other steps.
+        renew_part: f64,
+    },
     /// The hierarchical reuse random walk of SPC-1.
     Reuse {
         /// Where the hot spot begins, as a part of the volume.
@@ -106,6 +142,11 @@ fn check_part(name: &'static str, part: f64) -> Result<(), ProfileFlaw> {
 }
 
 impl Kind {
+    /// Requests of a run.
+    pub(super) fn run(&self) -> u32 {
+        if let Kind::Scripts { steps, .. } = self { *steps } else { 1 }
+    }
+
     /// Places on a volume of `bytes` for requests of at most `longest` bytes; `layout` decides what is hot, which all
     /// flows of a volume share, and `draw` everything else.
     pub(super) fn build(
@@ -133,6 +174,21 @@ impl Kind {
             Kind::Visits { grain, reach, curve, head, near, next } => {
                 let grains = Grains::new(bytes, *grain, longest, layout)?;
                 Box::new(visits::Visits::new(grains, *reach, curve, *head, *near, *next)?)
+            }
+            Kind::Scripts { grain, reach, per_gib, steps, exponent, stray, next, near, renew_s, renew_part } => {
+                let grains = Grains::new(bytes, *grain, longest, layout)?;
+                let rules = scripts::ScriptRules {
+                    reach: *reach,
+                    scripts: ((bytes as f64 / GIB as f64 * per_gib).round() as u64).max(1),
+                    steps: *steps,
+                    exponent: *exponent,
+                    stray: *stray,
+                    next: *next,
+                    near: *near,
+                    renew_s: *renew_s,
+                    renew_part: *renew_part,
+                };
+                Box::new(scripts::Scripts::new(grains, rules, draw)?)
             }
             Kind::Reuse { from, space, walkers } => {
                 ProfileFlaw::WalkSize(longest).unless(longest <= ALIGN)?;

@@ -33,6 +33,10 @@ pub const BUILTIN: &[Builtin] = builtin![
     "fiu-like",
     "adversarial-uniform",
     "adversarial-hot-set",
+    "borg-office",
+    "borg-developer",
+    "borg-svn",
+    "borg-web",
     "bltk-like",
     "postmark-like",
 ];
@@ -82,6 +86,13 @@ pub struct Flow {
     pub reads: f64,
     /// Pairs of a size in bytes and its relative frequency.
     pub sizes: Vec<(u64, f64)>,
+    /// The process that its records name; 0: none.
+    #[serde(default)]
+    pub who: u32,
+    /// Mean time between the requests of a run, in milliseconds, where the places have runs. The runs come at `rate`
+    /// divided by their length.
+    #[serde(default)]
+    pub gap_ms: f64,
     /// Which places it chooses.
     pub places: Kind,
     /// Requests come in bursts; without it each comes by itself.
@@ -192,8 +203,8 @@ impl Profile {
             flow.rate *= factor;
         }
         for target in &mut self.target {
-            if target.figure == super::calibration::Figure::RequestsPerSecond {
-                target.is = target.is.map(|rate| rate * factor);
+            if target.figure.grows() {
+                target.is = target.is.map(|is| is * factor);
             }
         }
         self
@@ -250,6 +261,7 @@ impl Profile {
         ProfileFlaw::Rate(flow.rate).unless(flow.rate > 0.0 && flow.rate <= 1e9)?;
         ProfileFlaw::Reads(flow.reads).unless((0.0..=1.0).contains(&flow.reads))?;
         ProfileFlaw::Day(flow.day.len()).unless(is_day(&flow.day))?;
+        ProfileFlaw::Gap(flow.gap_ms).unless((0.0..=3.6e6).contains(&flow.gap_ms))?;
         if let Some(Burst { requests, within_s }) = flow.burst {
             let is_burst = requests > 0 && (0.0..=86_400.0).contains(&within_s);
             ProfileFlaw::Burst { requests, within_s }.unless(is_burst)?;
@@ -276,10 +288,11 @@ fn is_day(day: &[f64]) -> bool {
 }
 
 impl Flow {
-    /// Requests, or bursts of them, that begin per second in each hour of a day.
+    /// Requests, or runs or bursts of them, that begin per second in each hour of a day.
     pub(super) fn rates(&self) -> [f64; DAY] {
         let mean = self.day.iter().sum::<f64>() / DAY as f64;
-        let rate = self.rate / self.burst.map_or(1.0, |burst| f64::from(burst.requests));
+        let at_once = self.places.run() * self.burst.map_or(1, |burst| burst.requests);
+        let rate = self.rate / f64::from(at_once);
         std::array::from_fn(|hour| self.day.get(hour).map_or(rate, |relative| rate * relative / mean))
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use esker_base::units::{KIB, MIB};
 
 fn record(at: Nanos, op: Op, offset: u64, len: u64) -> Record {
-    Record { at, volume: 0, op, offset, len }
+    Record { at, volume: 0, op, offset, len, who: 0 }
 }
 
 fn summary(records: &[Record]) -> Summary {

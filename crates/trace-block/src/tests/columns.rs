@@ -1,7 +1,7 @@
 //! The formats of fixed columns: samples, hand-written lines, damage, packings, sorting.
 
 use super::damage::reason;
-use super::{read_all, record};
+use super::{by, read_all, record};
 use crate::order::WINDOW;
 use crate::{Format, Op, Reason, Record, Source, TraceError, TraceReader, detect};
 
@@ -65,9 +65,9 @@ fn tencent_lines_are_seconds_and_sectors() {
 fn fiu_lines_name_devices_by_two_columns() {
     let (records, reader) = sample(include_bytes!("../../fixtures/synthetic-fiu.blkparse"), Format::Fiu);
     let expected = [
-        record(0, 0, Op::Write, 904_265_560 * 512, 4096),
-        record(995_461_570, 1, Op::Read, 926_858_664 * 512, 8192),
-        record(995_467_640, 0, Op::Write, 926_858_672 * 512, 4096),
+        by(4892, record(0, 0, Op::Write, 904_265_560 * 512, 4096)),
+        by(2559, record(995_461_570, 1, Op::Read, 926_858_664 * 512, 8192)),
+        by(2559, record(995_467_640, 0, Op::Write, 926_858_672 * 512, 4096)),
     ];
     assert_eq!((records, reader.volumes().join(" ")), (expected.to_vec(), "6,0 6,1".to_string()));
 }

@@ -1,7 +1,7 @@
 //! blktrace's binary form, blkparse's text and OCTF: one file.
 
 use super::damage::reason;
-use super::{read_all, record, write_all};
+use super::{by, read_all, record, write_all};
 use crate::{Ending, Format, Op, Reason, Record, Source, TracePosition, TraceReader, detect};
 
 const QUEUED: u32 = 1 | (1 << 4) << 16;
@@ -74,6 +74,7 @@ fn both_byte_orders_pdus_and_cgroups_read_alike() {
         record(4_000, 0, Op::Flush, 0, 0),
         record(4_000, 0, Op::Write, 16_384, 512),
     ];
+    let expected = expected.map(|record| by(99, record));
     for is_big in [false, true] {
         let data = trace(&events, is_big);
         assert_eq!(detect("x", &data), Some(Format::Blktrace));
@@ -88,9 +89,9 @@ fn both_byte_orders_pdus_and_cgroups_read_alike() {
 fn without_queueing_events_the_issued_ones_are_the_requests() {
     let events = [event(10, 8, 512, ISSUED | READ), event(20, 16, 512, ISSUED | WRITE)];
     let (records, _) = read_all(trace(&events, false), Format::Blktrace);
-    assert_eq!(records, [record(0, 0, Op::Read, 4096, 512), record(10, 0, Op::Write, 8192, 512)]);
+    assert_eq!(records, [by(99, record(0, 0, Op::Read, 4096, 512)), by(99, record(10, 0, Op::Write, 8192, 512))]);
     let text = "8,0 1 2 0.5 7 D R 8 + 1 [x]\n8,0 1 3 0.6 7 C R 8 + 1 [0]\n";
-    assert_eq!(read_all(text, Format::Blkparse).0, [record(500_000_000, 0, Op::Read, 4096, 512)]);
+    assert_eq!(read_all(text, Format::Blkparse).0, [by(7, record(500_000_000, 0, Op::Read, 4096, 512))]);
     let text = "8,0 1 3 0.6 7 C R 8 + 1 [0]\n";
     assert_eq!(read_all(text, Format::Blkparse).0.len(), 1);
 }
@@ -140,12 +141,12 @@ CPU0 (8,0):
 ";
     let (records, reader) = read_all(text, Format::Blkparse);
     let expected = [
-        record(0, 0, Op::Write, 223_490 * 512, 4096),
-        record(3_500, 1, Op::Read, 8192, 131_072),
-        record(4_000, 1, Op::Flush, 0, 0),
-        record(4_000, 1, Op::Write, 12_288, 4096),
-        record(5_000, 1, Op::Flush, 0, 0),
-        record(6_000, 1, Op::Discard, 16_384, 32_768),
+        by(697, record(0, 0, Op::Write, 223_490 * 512, 4096)),
+        by(698, record(3_500, 1, Op::Read, 8192, 131_072)),
+        by(698, record(4_000, 1, Op::Flush, 0, 0)),
+        by(698, record(4_000, 1, Op::Write, 12_288, 4096)),
+        by(698, record(5_000, 1, Op::Flush, 0, 0)),
+        by(698, record(6_000, 1, Op::Discard, 16_384, 32_768)),
     ];
     assert_eq!((records, reader.volumes().join(" ")), (expected.to_vec(), "8,0 8,17".to_string()));
     assert!(reader.report().is_clean(), "{}", reader.report());

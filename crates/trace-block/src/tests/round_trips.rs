@@ -1,6 +1,6 @@
 //! What a format carries reads back, and what it cannot carry is counted.
 
-use super::{Shared, read_all, record, write_all};
+use super::{Shared, by, read_all, record, write_all};
 use crate::{Format, Loss, Op, Record, RecordSink, convert, detect};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -98,6 +98,19 @@ proptest! {
                 prop_assert_eq!(bytes_of(&back), bytes_of(&records), "{} to {}", from, to);
             }
         }
+    }
+}
+
+#[test]
+fn processes_read_back_from_formats_that_have_them() {
+    let records: Vec<Record> =
+        (0..9_000).map(|i| by((i / 5_000) as u32 * (i % 7) as u32, record(i, 0, Op::Read, i * 4096, 4096))).collect();
+    for format in Format::written() {
+        let has_processes = matches!(format, Format::Ebt | Format::Fiu | Format::Blkparse | Format::Blktrace);
+        let (bytes, _) = write_all(&records, &[], format);
+        let (back, _) = read_all(bytes, format);
+        let expected = |r: &Record| if has_processes { r.who } else { 0 };
+        assert!(back.iter().zip(&records).all(|(back, r)| back.who == expected(r)), "{format}");
     }
 }
 

@@ -16,7 +16,7 @@ const fn layer(kind: &'static str, ends: usize, args: &'static str) -> Layer {
 }
 
 /// Every layer of the list of kinds; a test compares.
-const LAYERS: [Layer; 20] = [
+const LAYERS: [Layer; 22] = [
     layer("pass", 1, ""),
     layer("offset", 1, "start=64KiB"),
     layer("concat", 2, ""),
@@ -35,6 +35,7 @@ const LAYERS: [Layer; 20] = [
     layer("thin", 1, "segment=256KiB ports=\"one=SIZE\""),
     layer("dedup", 1, ""),
     layer("cache", 2, "line=16KiB dirty=0.2 clean_share=0.5"),
+    layer("reorg", 2, "interval=2s write_buffer=0.5"),
     layer("spindown", 2, "idle_after=20ms pressure=0.3"),
     layer("offload", 2, "idle_after=20ms"),
     layer("shepherd", 1, ""),

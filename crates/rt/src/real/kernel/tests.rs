@@ -152,7 +152,7 @@ fn other_threads_wake_a_parked_reactor() {
 fn workers_and_agents_run_elsewhere() {
     check((42, true), |rt| async move {
         let here = std::thread::current().id();
-        let answer = rt.worker(Nanos::ZERO, || 42).await;
+        let answer = rt.worker(Nanos::ZERO, || 40).await + rt.worker_idle(Nanos::ZERO, || 2).await;
         let elsewhere = rt.agent("agent", move |rt| async move {
             rt.sleep(Nanos::micros(10)).await;
             std::thread::current().id() != here

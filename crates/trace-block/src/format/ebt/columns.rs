@@ -1,7 +1,8 @@
 //! The payload of a block of records: one column after the other.
 //!
-//! In this order: `shift` (u8); operations, 2 bits each; volumes; times; lengths; places. Lengths and places are in
-//! units of 2^`shift` bytes, the largest that divides all of the block. A flush has neither.
+//! In this order: `shift` (u8); operations, 2 bits each; volumes; times; lengths; places; processes, in blocks that
+//! have them. Lengths and places are in units of 2^`shift` bytes, the largest that divides all of the block. A flush
+//! has neither.
 
 use super::super::varint;
 use crate::fault::Reason;
@@ -41,6 +42,14 @@ pub(super) fn put(records: &[Record], out: &mut Vec<u8>) {
         varint::put_signed(r.offset.wrapping_sub(*end) as i64 >> shift, out);
         *end = r.offset.wrapping_add(r.len);
     }
+    if has_processes(records) {
+        records.iter().for_each(|r| varint::put(u64::from(r.who), out));
+    }
+}
+
+/// Whether a block needs the column of processes.
+pub(super) fn has_processes(records: &[Record]) -> bool {
+    records.iter().any(|r| r.who != 0)
 }
 
 fn put_volumes(records: &[Record], out: &mut Vec<u8>) {
@@ -55,7 +64,7 @@ fn put_volumes(records: &[Record], out: &mut Vec<u8>) {
 }
 
 /// The `count` records of a payload, the first of them at `at`. Offsets and lengths are as stored: they may overflow.
-pub(super) fn take(mut payload: &[u8], count: usize, at: Nanos) -> Result<Vec<Record>, Reason> {
+pub(super) fn take(mut payload: &[u8], count: usize, at: Nanos, has_processes: bool) -> Result<Vec<Record>, Reason> {
     let bytes = &mut payload;
     let shift = u32::from(*cut(bytes, 1)?.first().ok_or(Reason::Columnar)?);
     if shift > SHIFT_MAX {
@@ -63,7 +72,7 @@ pub(super) fn take(mut payload: &[u8], count: usize, at: Nanos) -> Result<Vec<Re
     }
     let ops = cut(bytes, count.div_ceil(4))?;
     let op = |i: usize| Op::ALL[usize::from(ops[i / 4] >> (2 * (i % 4)) & 3)];
-    let blank = |i| Record { at, volume: 0, op: op(i), offset: 0, len: 0 };
+    let blank = |i| Record { at, volume: 0, op: op(i), offset: 0, len: 0, who: 0 };
     let mut records: Vec<Record> = (0..count).map(blank).collect();
     take_volumes(bytes, &mut records)?;
     let mut last = at.0;
@@ -80,6 +89,9 @@ pub(super) fn take(mut payload: &[u8], count: usize, at: Nanos) -> Result<Vec<Re
         let ahead = varint::take_signed(bytes).ok_or(Reason::Columnar)? << shift;
         record.offset = end.wrapping_add(ahead as u64);
         *end = record.offset.wrapping_add(record.len);
+    }
+    for record in records.iter_mut().filter(|_| has_processes) {
+        record.who = u32::try_from(number(bytes)?).map_err(|_| Reason::Columnar)?;
     }
     if bytes.is_empty() { Ok(records) } else { Err(Reason::Columnar) }
 }

@@ -233,7 +233,9 @@ impl Index {
         match head.kind {
             Kind::Names => self.names.extend(take_names(head, payload)?),
             Kind::Index => self.entries.extend(decode(head, payload)?),
-            Kind::Records | Kind::Comment => return Err(Reason::Unknown("kind of block in the directory")),
+            Kind::Records | Kind::RecordsOfProcesses | Kind::Comment => {
+                return Err(Reason::Unknown("kind of block in the directory"));
+            }
         }
         Ok(())
     }
@@ -264,7 +266,7 @@ impl Index {
     /// Notes a block that was walked over.
     fn note(&mut self, file: &mut (impl Read + Seek), head: &EbtHeader, offset: u64) -> io::Result<()> {
         match head.kind {
-            Kind::Records => {
+            Kind::Records | Kind::RecordsOfProcesses => {
                 self.entries.push(Entry { offset, at: head.at, first: head.first });
                 self.records = head.first.saturating_add(u64::from(head.items));
             }

@@ -57,7 +57,7 @@ impl super::super::Parser for Parser {
         }
         let (head, payload) = open(piece)?;
         match head.kind {
-            Kind::Records => self.records(&head, &payload, names),
+            Kind::Records | Kind::RecordsOfProcesses => self.records(&head, &payload, names),
             Kind::Names => self.name(&head, &payload).map(|()| Yield::Nothing),
             Kind::Comment => {
                 let room = COMMENT_BYTES_MAX.saturating_sub(self.comment.len());
@@ -124,7 +124,7 @@ fn decode(head: &EbtHeader, payload: &[u8]) -> Result<Vec<Record>, Reason> {
     if head.items as usize > BLOCK_RECORDS {
         return Err(Reason::TooLarge("block"));
     }
-    let records = columns::take(payload, head.items as usize, head.at)?;
+    let records = columns::take(payload, head.items as usize, head.at, head.kind == Kind::RecordsOfProcesses)?;
     for r in &records {
         fields::request(r.at, r.volume, r.op, r.offset, r.len)?;
     }

@@ -91,7 +91,11 @@ impl Writer {
         self.entries.push(Entry { offset: offset + out.len() as u64, at: first.at, first: self.written });
         let mut payload = Vec::with_capacity(16 << 10);
         columns::put(&self.records, &mut payload);
-        put_block(Kind::Records, self.records.len(), self.written, first.at, &payload, out);
+        let kind = match columns::has_processes(&self.records) {
+            true => Kind::RecordsOfProcesses,
+            false => Kind::Records,
+        };
+        put_block(kind, self.records.len(), self.written, first.at, &payload, out);
         self.written += self.records.len() as u64;
         self.last = self.records.iter().map(|r| r.at).max().unwrap_or(self.last).max(self.last);
         self.records.clear();

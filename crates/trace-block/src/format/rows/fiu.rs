@@ -28,7 +28,7 @@ static LAYOUT: Layout = Layout {
     header: b"",
     columns: &[
         Column::Time { digits: 0, is_fractional: false },
-        Column::Ignored("0"),
+        Column::Process,
         Column::Ignored("esker"),
         Column::Offset(SECTOR),
         Column::Length(SECTOR),

@@ -1,22 +1,31 @@
-//! The policies once more, from their papers, with plain vectors of keys: what hits are compared with. The oldest is
-//! always the first.
+//! The policies once more, from their papers, with plain vectors of keys: what tests and the lab compare hits with.
+//! Each use looks through all keys. The oldest key is always the first.
 
 use std::collections::BTreeSet;
 
 use crate::index::hash;
 use crate::sketch::Sketch;
 
-pub(super) type Held = BTreeSet<u64>;
+/// Keys that cannot leave.
+pub type Held = BTreeSet<u64>;
 
 /// A cache with its policy.
-pub(super) trait Model {
+pub trait Model {
     /// Whether the key is there. If it is not, it comes in, unless all that would have to leave is held.
     fn reference(&mut self, key: u64, held: &Held) -> bool;
+
+    /// A key leaves without a choice.
     fn remove(&mut self, key: u64);
+
+    /// All keys that are there.
     fn keys(&self) -> Vec<u64>;
 }
 
-pub(super) fn of(name: &str, lines: u32) -> Box<dyn Model> {
+/// The model of the policy of a name, for a cache of so many lines.
+///
+/// # Panics
+/// If there is no such policy.
+pub fn of(name: &str, lines: u32) -> Box<dyn Model> {
     let lines = lines as usize;
     match name {
         "lru" => Box::new(Lru { lines, keys: Vec::new() }),
