@@ -28,6 +28,8 @@ const CARD: &str = "ssd-model profile=flash-cf-2007 cache=off";
 /// A stick that draws what the disk does.
 const HUNGRY: &str = "ssd-model profile=flash-usb-2008 cache=off active_w=1.8 idle_w=0.8 die_w=0";
 
+const MACHINE: &str = "share of the machine's energy";
+
 /// What a load took.
 #[derive(Clone, Copy, Default, Debug)]
 struct Spent {
@@ -78,28 +80,28 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         };
         let with = |flash: &str| format!("h = {DISK}; f = {flash}; vol = {LAYER} on h, f");
         let plain = spent("disk alone", format!("h = {DISK}; vol = stats on h"))?;
-        let usb = spent("USB stick", with(USB))?;
-        let card = spent("memory card", with(CARD))?;
+        for (of, flash) in [("", USB), ("_card", CARD)] {
+            let with = spent(if of.is_empty() { "USB stick" } else { "memory card" }, with(flash))?;
+            figures.extend(compared(&format!("{word}{of}"), &plain, &with));
+        }
         let hungry = spent("a stick that draws what the disk does", with(HUNGRY))?;
-        figures.extend([
-            Figure::alone(format!("saved_{word}"), plain.saved_by(&usb), "share of the machine's energy")
-                .paper(0.14)
-                .peer("the thesis' least", 0.02)
-                .peer("with a memory card", plain.saved_by(&card)),
-            Figure::alone(
-                format!("devices_saved_{word}"),
-                plain.devices_saved_by(&usb),
-                "share of the devices' energy",
-            )
-            .peer("with a memory card", plain.devices_saved_by(&card)),
-            Figure::alone(format!("saved_{word}_equal"), plain.saved_by(&hungry), "share of the machine's energy"),
-            Figure::alone(format!("write_slowdown_{word}"), usb.write_ms / plain.write_ms, "ratio of times")
-                .peer("with a memory card", card.write_ms / plain.write_ms)
-                .peer("disk alone, ms", plain.write_ms),
-            Figure::alone(format!("spin_ups_{word}"), usb.spin_ups, "spin-ups").peer("disk alone", plain.spin_ups),
-        ]);
+        figures.push(Figure::alone(format!("saved_{word}_equal"), plain.saved_by(&hungry), MACHINE));
     }
     Ok(figures)
+}
+
+/// Figures of a load with the layer beside the disk alone.
+fn compared(word: &str, plain: &Spent, with: &Spent) -> [Figure; 4] {
+    [
+        Figure::alone(format!("saved_{word}"), plain.saved_by(with), MACHINE)
+            .paper(0.14)
+            .peer("the thesis' least", 0.02),
+        Figure::alone(format!("devices_saved_{word}"), plain.devices_saved_by(with), "share of the devices' energy")
+            .peer("disk alone, J", plain.joules()),
+        Figure::alone(format!("write_slowdown_{word}"), with.write_ms / plain.write_ms, "ratio of times")
+            .peer("disk alone, ms", plain.write_ms),
+        Figure::alone(format!("spin_ups_{word}"), with.spin_ups, "spin-ups").peer("disk alone", plain.spin_ups),
+    ]
 }
 
 /// The requests of a profile, for its own length or, in the long form, a day.
