@@ -24,13 +24,15 @@ pub(crate) const DISKS: &[&str] = &[
     "hdd-10k-1999",
     "hdd-10k-2016",
     "hdd-15k-2008",
+    "hdd-5400-2008",
     "hdd-7200-2008",
     "hdd-7200-2016",
     "hdd-7200-2021",
     "hdd-7200-2022",
 ];
 /// The names in `ssds.toml`.
-pub(crate) const SSDS: &[&str] = &["ssd-nvme-2022", "ssd-qlc-2020", "ssd-sata-2010", "ssd-sata-2021"];
+pub(crate) const SSDS: &[&str] =
+    &["flash-cf-2007", "flash-usb-2008", "ssd-nvme-2022", "ssd-qlc-2020", "ssd-sata-2010", "ssd-sata-2021"];
 /// The names in `nvm.toml`.
 pub(crate) const NVM: &[&str] = &["nvdimm-n-2016", "nvm-optane-2019", "nvm-optane-2019-six"];
 /// What the members of an array may be.

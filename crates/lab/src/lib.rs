@@ -60,6 +60,7 @@ mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod exces;
 mod file_vs_fio;
 mod fs_arms;
 mod fs_calls;
@@ -270,6 +271,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("cache-modes", cache_modes::run)
         .about("Lines, write modes and fills of the kind cache before a modelled disk: time of a request")
         .after("the thesis on extending storage, chapters 3 and 4 (9 and 15 % between write modes); the issue of caches: 30 %"),
+    Experiment::simulated("exces", exces::run)
+        .about("A laptop whose disk sleeps before a flash device: energy of the machine and of the devices, slower writes")
+        .after("the thesis on extending storage, chapter 4 (2 to 14 % of the machine); the issue of caches: 0 to 20 %"),
     Experiment::simulated("borg", borg::run)
         .about("Busy time of a modelled disk with and without the kind reorg on generated weeks of four machines; shift, writes, sweep, tuner")
         .after("the thesis on extending storage, section 3.2; acceptance items 15 to 17 and 21 of the issue on stacks that manage themselves"),

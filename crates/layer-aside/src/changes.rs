@@ -117,7 +117,11 @@ impl<D: Director> Aside<D> {
                 return bio.fail(error);
             }
         };
-        let targets: Vec<Target> = parts.iter().map(|part| self.decide(&bio.op, part, is_put)).collect();
+        // Asked for all parts before one of them begins to arrive: a part for which nothing was in the way of a copy must
+        // not go home.
+        let puts: Vec<bool> = parts.iter().map(|part| is_put && self.needs_slot(&bio.op, part)).collect();
+        let targets: Vec<Target> =
+            parts.iter().zip(puts).map(|(part, is_put)| self.decide(&bio.op, part, is_put)).collect();
         if targets.iter().all(|target| *target == Target::Home) {
             return self.send_home(io, bio).await;
         }
@@ -247,7 +251,7 @@ impl<D: Director> Aside<D> {
             }
             None => {
                 add(&self.counts.write_misses, 1);
-                let slot = if is_put && self.needs_slot(op, part) { self.take_free() } else { None };
+                let slot = if is_put { self.take_free() } else { None };
                 match slot {
                     Some(slot) => {
                         self.arriving.borrow_mut().insert(part.unit);

@@ -1,7 +1,7 @@
 //! `spindown`: a fast device that lets a disk sleep. All writes go there, and the pages whose reads would wake the disk.
 //!
-//! Invariant: holds decisions only: moves data through its engine alone, and wakes the disk for nothing but a client
-//! and too many dirty copies. What lies where, and when it is durable, is the engine's (`layer-aside`).
+//! Invariant: holds decisions only: moves data through its engine alone, and wakes the disk for nothing but clients,
+//! operators and too many dirty copies. What lies where, and when it is durable, is the engine's (`layer-aside`).
 //!
 //! The design is that of EXCES (Useche, Guerra, Bhadkamkar, Alarcon, Rangaswami: "EXCES: External caching in energy
 //! saving storage systems", HPCA 2008), as its reading in chapter 4 of "Improving Storage with Stackable Extensions"

@@ -62,6 +62,12 @@ struct Plan {
     fetched: Vec<u64>,
 }
 
+impl Plan {
+    fn is_done(&self) -> bool {
+        self.is_chosen && self.given_up.is_empty() && self.fetched.is_empty()
+    }
+}
+
 impl Windows {
     /// For an open engine whose cleaning is the kind's.
     pub fn new(rt: Rt, aside: Rc<Aside<RankDirector>>, idle_after: Nanos, pressure: f64) -> Windows {
@@ -114,14 +120,11 @@ impl Windows {
     async fn work(&self, io: &Io) -> Then {
         let plan = self.plan.borrow_mut().take();
         let mut plan = plan.unwrap_or_else(|| self.make_plan());
-        match self.step(io, &mut plan).await {
-            Ok(true) => {
-                *self.plan.borrow_mut() = Some(plan);
-                Then::Again
-            }
-            Ok(false) => Then::Again,
-            Err(_) => Then::After(RETRY),
+        let result = self.step(io, &mut plan).await;
+        if !plan.is_done() {
+            *self.plan.borrow_mut() = Some(plan);
         }
+        if result.is_ok() { Then::Again } else { Then::After(RETRY) }
     }
 
     fn make_plan(&self) -> Plan {
@@ -151,8 +154,8 @@ impl Windows {
         (plan.fetched, plan.is_chosen) = (fetched, true);
     }
 
-    /// Does a batch of a plan. Whether there is more.
-    async fn step(&self, io: &Io, plan: &mut Plan) -> Result<bool, BioError> {
+    /// Does a batch of a plan. A batch that fails is not tried again.
+    async fn step(&self, io: &Io, plan: &mut Plan) -> Result<(), BioError> {
         if !plan.leaving.is_empty() {
             let batch = plan.leaving.split_off(plan.leaving.len().saturating_sub(BATCH));
             self.write_back(io, batch.into_iter().rev().collect(), plan.is_pressed).await?;
@@ -165,7 +168,7 @@ impl Windows {
             let batch = plan.fetched.split_off(plan.fetched.len().saturating_sub(BATCH));
             self.fetch(io, batch.into_iter().rev().collect(), plan.is_pressed).await?;
         }
-        Ok(!plan.is_chosen || !plan.given_up.is_empty() || !plan.fetched.is_empty())
+        Ok(())
     }
 
     /// Writes a batch home, where the medium must have it before the disk rests: a later flush would wake it.

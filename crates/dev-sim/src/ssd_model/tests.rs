@@ -429,7 +429,7 @@ fn numbers_that_do_not_fit_are_refused_by_name() {
             ("spare", "0", "more spare than 0"),
             ("capacity", "100TB", "more than the map can name"),
             ("depth", "70000", "depth = 70000"),
-            ("profile", "floppy", "expected one of ssd-nvme-2022"),
+            ("profile", "floppy", "expected one of flash-cf-2007"),
         ],
     );
 }

@@ -57,6 +57,11 @@ pub const SAMPLES: &[Sample] = &[
          v = cache line=8KiB dirty=0.1 bypass=0 on h,f",
     ),
     sample(
+        "spindown",
+        "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
+         v = spindown idle_after=1ms pressure=0.3 on h,f",
+    ),
+    sample(
         "reorg",
         "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
          v = reorg interval=30ms write_buffer=0.5 on h,f",

@@ -276,3 +276,46 @@ fn parameters_that_make_no_sense_are_refused() {
     let refusal = refusal(&format!("{HOME} vol = spindown on x"));
     assert!(refusal.contains("2 "), "{refusal}");
 }
+
+/// What was dirty when a slot was wanted, and is clean by now, makes room.
+#[test]
+fn held_copies_make_room_when_they_are_clean() {
+    with("idle_after=50ms pressure=1", async |vol| {
+        open(&vol).await;
+        sleep(&vol, Nanos::millis(500)).await;
+        read(&vol, 1000 << 10, 4096).await;
+        sleep(&vol, Nanos::millis(40)).await;
+        let slots = stat(&vol, "slots");
+        assert_eq!(stat(&vol, "fetched"), 2, "one is worth most, and clean: all others are looked at for a slot");
+        for page in 0..slots {
+            write(&vol, page * PAGE, &[page as u8; 4096]).await;
+        }
+        vol.stack().order("vol", &["write-back".to_string()]).await.unwrap();
+        sleep(&vol, Nanos::millis(500)).await;
+        let before = home_requests(&vol).await;
+        for page in 0..slots / 2 {
+            write(&vol, (page + 100) * PAGE, &[1; 4096]).await;
+        }
+        assert_eq!(home_requests(&vol).await, before);
+    });
+}
+
+/// What is left of a plan when the disk rests again is not done.
+#[test]
+fn item_23_a_plan_ends_with_its_window() {
+    let text = format!(
+        "{HOME} e = error ops=read start=12288 len=4096 probability=1 on x; {FAST} \
+         vol = spindown idle_after=200ms on e, y"
+    );
+    bench::with(KINDS, &text, async |vol| {
+        for page in 0..40_u64 {
+            assert_eq!(bench::try_read(&vol, page * PAGE, 4096).await.is_err(), page == 3);
+        }
+        sleep(&vol, Nanos::millis(300)).await;
+        let before = home_requests(&vol).await;
+        assert_eq!((stat(&vol, "plans"), stat(&vol, "home_rests")), (1, 1));
+        assert!((1..16).contains(&stat(&vol, "fetched")), "the batch with the bad page ends the work for a second");
+        sleep(&vol, Nanos::secs(5)).await;
+        assert_eq!((home_requests(&vol).await, stat(&vol, "home_rests")), (before, 1));
+    });
+}
