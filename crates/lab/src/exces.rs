@@ -44,6 +44,8 @@ struct Spent {
     /// Spin-ups of the disk, and the seconds in which it worked.
     spin_ups: f64,
     busy: f64,
+    /// Share of reads that the flash device answered.
+    hits: f64,
 }
 
 impl Spent {
@@ -71,10 +73,10 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let spent = |name: &str, text: String| {
             let spent = play(lab.seed, &text, records.clone())?;
             let [disk, flash] = [spent.disk_j, spent.flash_j].map(|joules| joules / spent.seconds);
+            let Spent { seconds, read_ms, write_ms, spin_ups, busy, hits, .. } = spent;
             lab.say(format!(
-                "{profile}, {name}: disk {disk:.3} W, flash {flash:.3} W, {} spin-ups, busy {:.0} s of {:.0}, \
-                 reads {:.2} ms, writes {:.2} ms",
-                spent.spin_ups, spent.busy, spent.seconds, spent.read_ms, spent.write_ms
+                "{profile}, {name}: disk {disk:.3} W, flash {flash:.3} W, {spin_ups} spin-ups, busy {busy:.0} s of \
+                 {seconds:.0}, {hits:.3} of the reads hit, reads {read_ms:.2} ms, writes {write_ms:.2} ms"
             ));
             Ok::<_, LabError>(spent)
         };
@@ -123,6 +125,7 @@ fn play(seed: u64, text: &str, records: Vec<Record>) -> Result<Spent, LabError> 
     world.block_on(async move {
         let mut spent = play_all(&stack, &records).await;
         spent.seconds = stack.rt().now().since(Time::ZERO).as_secs_f64();
+        spent.hits = told(&stack, "hit_ratio");
         spent.spin_ups = told(&stack, "spin_ups");
         spent.busy = usage(&stack, "h").busy.as_secs_f64();
         if has_layer {
@@ -133,9 +136,9 @@ fn play(seed: u64, text: &str, records: Vec<Record>) -> Result<Spent, LabError> 
     })
 }
 
-/// A statistic of the one part that has it.
+/// A statistic of the part that has it; 0 if none has.
 fn told(stack: &Rc<Stack>, name: &str) -> f64 {
-    stack.stats().iter().flat_map(|part| &part.stats).filter(|stat| stat.name == name).map(|stat| stat.value).sum()
+    stack.stats().iter().flat_map(|part| &part.stats).find(|stat| stat.name == name).map_or(0.0, |stat| stat.value)
 }
 
 /// What a device has used; nothing if there is none of that name.
