@@ -34,7 +34,7 @@ static SOAKS: [Soak; 12] = [
         word: "stacks",
         test: "stacks::stacks_of_all_layers_keep_what_they_promised_under_faults_kills_and_changes",
         // Every ordered pair of layers.
-        times: "400",
+        times: "484",
         ..KILLS
     },
     Soak {
@@ -117,7 +117,7 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak mount [--times N] [--seed N]`: the server of a mounted `lfs`, in all cache modes, with its cleaner
 /// at work and snapshots made meanwhile. Each kill is followed by a check of the medium and of each snapshot.
 ///
-/// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 400,
+/// `cargo xtask soak stacks [--times N] [--seed N]`: every ordered pair of layers on files, and triples beyond 484,
 /// with faults, kills, stops and live changes; it prints stacks tried, requests, restarts, wrong blocks and hangs.
 ///
 /// `cargo xtask soak volume [--times N] [--seed N]`: volumes under load and forced collection in virtual time, killed a
