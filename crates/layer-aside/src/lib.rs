@@ -12,8 +12,8 @@
 //!
 //! Reading order: [`config`], [`director`] (what a kind decides), `units` (what lies aside), `engine` (opening, rest).
 //! Then `requests` (hits), `changes` (all other writes), `fills`, `cleaning` (write-back), `reserve` (free slots).
-//! [`placing`] and `plans` are for kinds that choose by themselves what is copied, to which slot, and when it is written
-//! home. `known` tells whether home is the one of the last stop.
+//! [`placing`] and `plans` are for kinds that choose by themselves what is copied, to which slot, and when it is
+//! written home. `known` tells whether home is the one of the last stop.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -38,7 +38,7 @@ pub use counts::{AsideCounts, STATS};
 pub use director::{Access, Director, Fill, Put};
 pub use engine::Aside;
 pub use placing::{Free, PLACED_MAX};
-pub use plans::Space;
+pub use plans::SlotSpace;
 
 /// The lower device with the volume.
 pub const HOME: usize = 0;

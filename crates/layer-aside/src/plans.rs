@@ -14,7 +14,7 @@ use crate::engine::Aside;
 
 /// How full the slots are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Space {
+pub struct SlotSpace {
     /// Slots that there are.
     pub slots: u64,
     /// Slots with a copy.
@@ -25,7 +25,7 @@ pub struct Space {
     pub kept: u64,
 }
 
-impl Space {
+impl SlotSpace {
     /// Slots without a copy beyond those that are kept free. Some may have been given up just now.
     pub fn free(&self) -> u64 {
         self.slots.saturating_sub(self.used + self.kept)
@@ -34,8 +34,8 @@ impl Space {
 
 impl<D: Director> Aside<D> {
     /// How full the slots are.
-    pub fn space(&self) -> Space {
-        Space {
+    pub fn space(&self) -> SlotSpace {
+        SlotSpace {
             slots: u64::from(self.slots()),
             used: self.used(),
             dirty: self.dirty_count.get(),
@@ -63,8 +63,8 @@ impl<D: Director> Aside<D> {
         self.units.key_of(slot).map(|unit| (unit, self.units.is_dirty(slot)))
     }
 
-    /// Copies a whole unit from home into a free slot. Whether it has its copy now: not if it had one before, if a change
-    /// came between, or if no slot is free.
+    /// Copies a whole unit from home into a free slot. Whether it has its copy now: not if it had one before, if a
+    /// change came between, or if no slot is free.
     ///
     /// # Errors
     /// Home's, or a latched layer. A failure of the fast device leaves the unit at home alone.

@@ -1,4 +1,4 @@
-//! `spindown`: a fast device that lets a disk sleep. All writes go there, and the pages whose reads would wake the disk.
+//! `spindown`: a fast device that lets a disk sleep. All writes go there, and the pages whose reads would wake it.
 //!
 //! Invariant: holds decisions only: moves data through its engine alone, and wakes the disk for nothing but clients,
 //! operators and too many dirty copies. What lies where, and when it is durable, is the engine's (`layer-aside`).
@@ -43,7 +43,12 @@ const PARAMS: &[Param] = &[
         "10s",
         "The disk's own timer: the time without requests after which it rests.",
     ),
-    Param::with_default("half_life", ParamType::Span, "1h", "Time in which the value of a page halves; at least 1s."),
+    Param::with_default(
+        "half_life",
+        ParamType::Span,
+        "1h",
+        "Time in which the value of a page falls to the half; at least 1s.",
+    ),
     Param::with_default(
         "pressure",
         ParamType::Ratio,

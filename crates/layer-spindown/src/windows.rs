@@ -1,8 +1,8 @@
 //! Windows: times at which the disk is awake anyway, or must be. Only in a window the layer uses the disk by itself.
 //!
-//! A client that wakes the disk opens a window, which ends when the disk rests again. So does the write-back of too many
-//! dirty copies. When the clients are quiet, a plan is made and worked off in batches: write back what leaves, give up
-//! what makes room, fetch what is worth most in the order of home. A client that uses the disk goes first.
+//! A client that wakes the disk opens a window, which ends when the disk rests again. So does the write-back of too
+//! many dirty copies. When the clients are quiet, a plan is made and worked off in batches: write back what leaves,
+//! give up what makes room, fetch what is worth most in the order of home. A client that uses the disk goes first.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

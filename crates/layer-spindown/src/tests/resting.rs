@@ -1,5 +1,8 @@
 //! When the disk works, and when it is left alone.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use esker_base::Nanos;
 use esker_block::{Bio, Device};
 use esker_rt::{Sim, SimConfig};
@@ -172,15 +175,15 @@ async fn work(vol: &Export, seed: u64) -> Vec<u8> {
 #[test]
 fn item_24_a_stop_brings_everything_home() {
     for (bed, args) in [(11, "idle_after=10ms"), (12, "idle_after=10ms pressure=0.3"), (13, "pressure=1")] {
+        let image = Rc::new(RefCell::new(Vec::new()));
+        let kept_image = image.clone();
         bench::with(KINDS, &kept(bed, args), async move |vol| {
-            let image = work(&vol, bed).await;
+            *kept_image.borrow_mut() = work(&vol, bed).await;
             assert!(stat(&vol, "dirty") > 0);
             vol.stack().close().await;
-            IMAGE.with_borrow_mut(|kept| *kept = image);
         });
-        bench::with(KINDS, &format!("h = kept bed={bed} size=1MiB; vol = stats on h"), async |vol| {
-            let home = read(&vol, 0, 1 << 20).await;
-            IMAGE.with_borrow(|image| assert!(home == *image, "the disk is the reference"));
+        bench::with(KINDS, &format!("h = kept bed={bed} size=1MiB; vol = stats on h"), async move |vol| {
+            assert!(read(&vol, 0, 1 << 20).await == *image.borrow(), "the disk is the reference");
         });
         bench::with(KINDS, &kept(bed, args), async move |vol| {
             open(&vol).await;
@@ -188,10 +191,6 @@ fn item_24_a_stop_brings_everything_home() {
             assert!(stat(&vol, "used") > 0, "copies stay");
         });
     }
-}
-
-thread_local! {
-    static IMAGE: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
 #[test]
