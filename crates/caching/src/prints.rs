@@ -6,8 +6,8 @@
 //! both. So hardly any print is forgotten early, although few places are free. Another key with the same print in the
 //! same bucket counts as remembered: one in 2,000 look-ups of keys that are not.
 //!
-//! Prints are the way of the authors of S3-FIFO (SOSP 2023, section 4.2). Theirs are forgotten by age alone, so that keys
-//! which come back cost others their place.
+//! Prints are the way of the authors of S3-FIFO (SOSP 2023, section 4.2). Theirs are forgotten by age alone, so that
+//! keys which come back cost others their place.
 
 use crate::index::hash;
 

@@ -4,10 +4,10 @@
 //! *Hits.* Each policy plays the recorded traces of the project in lines of 4 KiB. It also plays hours of a generated
 //! week of servers in lines of 16 KiB. Caches have 0.1, 1 and 10 % of the lines that a trace uses.
 //! `TRACE_SIZE_POLICY_over_lru` is the hit ratio over that of LRU, with LRU's beside it. `below_opt` counts runs with
-//! fewer misses than Belady's OPT, which no right policy has. `brute_force_mismatches` counts uses that hit in a policy
-//! and not in its second form, which was written from its paper, or the other way round: on the first uses of each load,
-//! in small caches, because the second forms look through all keys. `ghost_fingerprint_loss` is the largest loss of hit
-//! ratio of S3-FIFO with ghosts of five bytes, as the kind `cache` has them, over all loads and sizes.
+//! fewer misses than Belady's OPT, which no right policy has. `brute_force_mismatches` counts uses of which a policy
+//! and its second form, written from its paper, say different things. The first uses of each load are played in small
+//! caches, because the second forms look through all keys. `ghost_fingerprint_loss` is the largest loss of hit ratio of
+//! S3-FIFO with ghosts of five bytes, as the kind `cache` has them, over all loads and sizes.
 //!
 //! `mq_over_lru_least` is the least ratio of hits of MQ and LRU over the periods of 12 hours of the generated week. The
 //! cache has a hundredth of the thesis' 100 GB for a hundredth of its requests.

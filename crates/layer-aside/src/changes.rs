@@ -117,8 +117,8 @@ impl<D: Director> Aside<D> {
                 return bio.fail(error);
             }
         };
-        // All parts are asked before one of them begins to arrive. Where nothing was in the way of
-        // a copy, the part must not go home.
+        // Asked for all parts before one of them begins to arrive: a part for which nothing was in the way of a copy
+        // must not go home.
         let puts: Vec<bool> = parts.iter().map(|part| is_put && self.needs_slot(&bio.op, part)).collect();
         let targets: Vec<Target> =
             parts.iter().zip(puts).map(|(part, is_put)| self.decide(&bio.op, part, is_put)).collect();

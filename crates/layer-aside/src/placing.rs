@@ -117,8 +117,8 @@ impl<D: Director> Aside<D> {
         self.commit(io).await
     }
 
-    /// Gives units a copy in a slot each. A unit that has one, that changes meanwhile, or whose slot is not free, is left
-    /// out. Answers how many have it.
+    /// Gives units a copy in a slot each. A unit that has one, that changes meanwhile, or whose slot is not free, is
+    /// left out. Answers how many have it.
     ///
     /// # Errors
     /// The devices'. What was copied before counts.

@@ -1,4 +1,5 @@
-//! `spindown`: a fast device that lets a disk sleep. All writes go there, and the pages whose reads would wake it.
+//! `spindown`: a fast device that lets a disk sleep. All writes go there, and the pages whose reads would wake the
+//! disk.
 //!
 //! Invariant: holds decisions only: moves data through its engine alone, and wakes the disk for nothing but clients,
 //! operators and too many dirty copies. What lies where, and when it is durable, is the engine's (`layer-aside`).
@@ -47,7 +48,7 @@ const PARAMS: &[Param] = &[
         "half_life",
         ParamType::Span,
         "1h",
-        "Time in which the value of a page falls to the half; at least 1s.",
+        "Time in which a page loses half of its value; at least 1s.",
     ),
     Param::with_default(
         "pressure",

@@ -39,8 +39,8 @@ fn slots_that_are_used_again_lose_nothing_in_any_crash_state() {
     }
 }
 
-/// One client that writes twice as many lines as there are slots, again and again, and pauses: copies are written home,
-/// given up, and their slots used again, each while the records of the others wait.
+/// One client that writes twice as many lines as there are slots, again and again, and pauses. So copies are written
+/// home and given up, and their slots are used again, each while the records of the others wait.
 async fn churn(vol: Rc<Export>, top: Rc<dyn Device>) {
     let (rt, pool) = (vol.stack().rt().clone(), vol.stack().pool().clone());
     let mut rng = rt.rng("churn");

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Yields the records of a profile. Its memory does not grow with the number of records. It holds a few words for each
-/// pair of flow and volume and for each burst under way, and a byte for each 32 KiB of a hot spot of SPC-1.
+/// pair of flow and volume and for each burst under way, and one byte for each 32 KiB of a hot spot of SPC-1.
 pub struct Generator {
     name: String,
     volumes: Vec<String>,
