@@ -1,7 +1,43 @@
 //! How copies are kept.
 
-use esker_block::Limits;
+use std::ops::RangeInclusive;
+
+use esker_block::{Limits, OpKind, Support};
 use esker_layer_kit::slots::SlotShape;
+
+use crate::PAGE;
+
+/// Bytes of a half of the map's journal.
+const JOURNAL: RangeInclusive<u64> = 64 << 10..=4 << 20;
+/// The fast device's part that a half takes at most.
+const JOURNAL_SHARE: u64 = 256;
+
+/// Bytes of a half of the journal of a map on this device.
+pub fn journal_bytes(fast: &Limits) -> u64 {
+    (fast.size / JOURNAL_SHARE).clamp(*JOURNAL.start(), *JOURNAL.end()) / PAGE * PAGE
+}
+
+/// Limits of a volume on `home` with copies beside it. `both`: the stricter of the limits of both devices.
+///
+/// # Errors
+/// In words, that blocks are larger than a page.
+pub fn volume_limits(home: &Limits, both: &Limits) -> Result<Limits, String> {
+    let block = u64::from(both.block);
+    if block > PAGE {
+        return Err(format!("blocks of {block} bytes are larger than a page of {PAGE}"));
+    }
+    let limits = Limits {
+        size: home.size / block * block,
+        atomic: both.block,
+        volatile_cache: true,
+        ranges_max: 0,
+        discard: home.discard.max(both.block),
+        ..both.clone()
+    };
+    let zero = both.support(OpKind::Zero);
+    let discard = if zero == Support::No { Support::No } else { home.support(OpKind::Discard) };
+    Ok(limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, Support::No))
+}
 
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -33,7 +33,7 @@ mod requests;
 mod reserve;
 mod units;
 
-pub use config::{AsideConfig, Cleaning, Room, WriteMode};
+pub use config::{AsideConfig, Cleaning, Room, WriteMode, journal_bytes, volume_limits};
 pub use counts::{AsideCounts, STATS};
 pub use director::{Access, Director, Fill, Put};
 pub use engine::Aside;

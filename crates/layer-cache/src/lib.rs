@@ -18,11 +18,13 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
-    Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark,
+    MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
 };
 use esker_caching::compact_by_name;
-use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, Fill, PAGE, Room, STATS, WriteMode};
+use esker_layer_aside::{
+    Aside, AsideConfig, Cleaning, FAST, Fill, PAGE, Room, STATS, WriteMode, journal_bytes, volume_limits,
+};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -108,10 +110,6 @@ const MEDIA: MediaCheck = MediaCheck {
 
 /// The smallest and largest line.
 const LINES: std::ops::RangeInclusive<u64> = PAGE..=1 << 20;
-/// Bytes of a half of the journal, by the size of the fast device.
-const JOURNAL: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 20;
-/// The fast device's part that a half takes at most.
-const JOURNAL_SHARE: u64 = 256;
 
 /// The layer.
 pub type CacheLayer = StatefulLayer<Cache>;
@@ -140,34 +138,20 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
     }
     let policy = make.args.text("policy").to_string();
     let both = home.strictest(fast);
-    if u64::from(both.block) > PAGE {
-        return Err(unfit(format!("blocks of {} bytes are larger than a page of {PAGE}", both.block)));
-    }
+    let limits = volume_limits(home, &both).map_err(unfit)?;
     let mode = WriteMode::of(make.args.text("mode")).expect("one of the choices");
     let shape = SlotShape {
         kind: SlotKind::Cache,
         unit: line,
         keys: home.size.div_ceil(line),
         slots: None,
-        journal: (fast.size / JOURNAL_SHARE).clamp(*JOURNAL.start(), *JOURNAL.end()) / 4096 * 4096,
+        journal: journal_bytes(fast),
         zones: ZONES,
         doubt: Doubt::Zones,
         suspects: if mode == WriteMode::Back { Suspects::Dirty } else { Suspects::Drop },
         commit: CommitRule::Group,
     };
     SlotMap::plan(&shape, fast).map_err(|error| unfit(error.to_string()))?;
-    let block = u64::from(both.block);
-    let limits = Limits {
-        size: home.size / block * block,
-        atomic: both.block,
-        volatile_cache: true,
-        ranges_max: 0,
-        discard: home.discard.max(both.block),
-        ..both.clone()
-    };
-    let zero = both.support(OpKind::Zero);
-    let discard = if zero == Support::No { Support::No } else { home.support(OpKind::Discard) };
-    let limits = limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, Support::No);
     let aside = AsideConfig {
         name: make.name.to_string(),
         size: limits.size,

@@ -32,11 +32,10 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
-    Mark, MediaCheck, Op, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, StatInfo, Step, Support,
-    Trouble,
+    Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark,
+    MediaCheck, Op, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, StatInfo, Step, Trouble,
 };
-use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode};
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode, journal_bytes, volume_limits};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -133,11 +132,6 @@ const MEDIA: MediaCheck = MediaCheck {
     check: check::media_verdict,
 };
 
-/// Bytes of a half of the journal, by the size of the area.
-const JOURNAL: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 20;
-/// The area's part that a half takes at most.
-const JOURNAL_SHARE: u64 = 256;
-
 /// The layer.
 pub type ReorgLayer = StatefulLayer<Reorg>;
 
@@ -173,9 +167,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         return Err(unfit("a reorganised disk needs a home and an area: `on home, area`".to_string()));
     };
     let both = home.strictest(area);
-    if u64::from(both.block) > PAGE {
-        return Err(unfit(format!("blocks of {} bytes are larger than a page of {PAGE}", both.block)));
-    }
+    let limits = volume_limits(home, &both).map_err(unfit)?;
     let params = ReorgParams {
         interval: make.args.span("interval"),
         write_buffer: make.args.float("write_buffer"),
@@ -192,7 +184,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         unit: PAGE,
         keys: home.size.div_ceil(PAGE),
         slots: None,
-        journal: (area.size / JOURNAL_SHARE).clamp(*JOURNAL.start(), *JOURNAL.end()) / 4096 * 4096,
+        journal: journal_bytes(area),
         zones: ZONES,
         // Writes go to clean copies all the time: to say so on the medium first would cost more than it saves.
         doubt: Doubt::All,
@@ -200,18 +192,6 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         commit: CommitRule::Group,
     };
     SlotMap::plan(&shape, area).map_err(|error| unfit(error.to_string()))?;
-    let block = u64::from(both.block);
-    let limits = Limits {
-        size: home.size / block * block,
-        atomic: both.block,
-        volatile_cache: true,
-        ranges_max: 0,
-        discard: home.discard.max(both.block),
-        ..both.clone()
-    };
-    let zero = both.support(OpKind::Zero);
-    let discard = if zero == Support::No { Support::No } else { home.support(OpKind::Discard) };
-    let limits = limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, Support::No);
     let aside = AsideConfig {
         name: make.name.to_string(),
         size: limits.size,

@@ -28,9 +28,9 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
-    Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
+    Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
 };
-use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode};
+use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode, journal_bytes, volume_limits};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -96,10 +96,6 @@ const MEDIA: MediaCheck = MediaCheck {
     check: check::media_verdict,
 };
 
-/// Bytes of a half of the journal, by the size of the fast device.
-const JOURNAL: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 20;
-/// The fast device's part that a half takes at most.
-const JOURNAL_SHARE: u64 = 256;
 /// Slots at most: 256 GiB.
 const SLOTS_MAX: u32 = 1 << 26;
 
@@ -140,15 +136,12 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         return Err(unfit("idle_w and spin_up_j must not be negative".to_string()));
     }
     let both = home.strictest(fast);
-    if u64::from(both.block) > PAGE {
-        return Err(unfit(format!("blocks of {} bytes are larger than a page of {PAGE}", both.block)));
-    }
+    let limits = volume_limits(home, &both).map_err(unfit)?;
     let shape = shape(home, fast);
     let layout = SlotMap::plan(&shape, fast).map_err(|error| unfit(error.to_string()))?;
     if layout.slots > SLOTS_MAX {
         return Err(unfit("the fast device is larger than 256 GiB; give a part of it with `offset`".to_string()));
     }
-    let limits = limits(home, &both);
     let aside = AsideConfig {
         name: make.name.to_string(),
         size: limits.size,
@@ -176,27 +169,12 @@ fn shape(home: &Limits, fast: &Limits) -> SlotShape {
         unit: PAGE,
         keys: home.size.div_ceil(PAGE),
         slots: None,
-        journal: (fast.size / JOURNAL_SHARE).clamp(*JOURNAL.start(), *JOURNAL.end()) / PAGE * PAGE,
+        journal: journal_bytes(fast),
         zones: ZONES,
         doubt: Doubt::All,
         suspects: Suspects::Dirty,
         commit: CommitRule::Group,
     }
-}
-
-fn limits(home: &Limits, both: &Limits) -> Limits {
-    let block = u64::from(both.block);
-    let limits = Limits {
-        size: home.size / block * block,
-        atomic: both.block,
-        volatile_cache: true,
-        ranges_max: 0,
-        discard: home.discard.max(both.block),
-        ..both.clone()
-    };
-    let zero = both.support(OpKind::Zero);
-    let discard = if zero == Support::No { Support::No } else { home.support(OpKind::Discard) };
-    limits.with(OpKind::Zero, zero).with(OpKind::Discard, discard).with(OpKind::Extents, Support::No)
 }
 
 impl Stateful for Spindown {
