@@ -51,6 +51,19 @@ pub struct Usage {
     pub read: u64,
 }
 
+impl Usage {
+    /// What was used since `before`, at the same price.
+    pub fn since(&self, before: &Usage) -> Usage {
+        Usage {
+            energy_j: self.energy_j - before.energy_j,
+            busy: self.busy.saturating_sub(before.busy),
+            price_usd: self.price_usd,
+            written: self.written - before.written,
+            read: self.read - before.read,
+        }
+    }
+}
+
 /// The answer of what cannot be resized.
 pub const KEEPS_SIZE: &str = "its size is fixed; `thin`, and a `file` whose text gives no size, can be resized";
 

@@ -8,12 +8,14 @@ use esker_trace_block::{Op, Record, Speed};
 
 use crate::candidate::Candidate;
 use crate::error::PredictError;
+use crate::feed::Counting;
 use crate::input::{Reel, Trace};
 use crate::load::Load;
 use crate::measure::Latencies;
 use crate::plan::Watch;
 use crate::play::{Built, Play, Played};
 use crate::player::Bounds;
+use crate::seats::Seat;
 use crate::world::World;
 
 /// The volume that is played on, in every spec of this module.
@@ -102,11 +104,14 @@ fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, watch: &'a 
     Play {
         reels,
         facts: &[],
+        seats: &[Seat { export: 0, base: 0 }],
+        exports: &[],
         candidate,
         calibration: None,
         seed: 1,
         load: Load::Closed { depth, think: Nanos::ZERO },
         speed: Speed::RECORDED,
+        counting: Counting::ALL,
         bounds: Bounds::NONE,
         watch,
     }

@@ -3,7 +3,7 @@
 use esker_base::Nanos;
 
 use crate::facts::{Facts, REPEAT_WINDOW};
-use crate::feed::Limit;
+use crate::feed::{Limit, Warm};
 use crate::load::Load;
 use crate::outcome::CandidateRun;
 
@@ -30,6 +30,7 @@ pub(crate) fn of(told: &Told<'_>) -> Vec<String> {
         writes(facts).to_string(),
         drives(told.fill),
     ];
+    out.extend(told.limit.warm.map(warm));
     out.extend(facts.iter().filter_map(|facts| timing(facts, &told.load)));
     out.extend(facts.iter().filter(|facts| !facts.has_operations).map(|facts| {
         format!("{}: {} tells no operations; all requests are played as reads.", facts.name, facts.format)
@@ -84,6 +85,14 @@ fn drives(fill: f64) -> String {
             fill * 100.0
         ),
     }
+}
+
+fn warm(warm: Warm) -> String {
+    let played = match warm {
+        Warm::Span(span) => format!("Requests before {span} of recorded time were"),
+        Warm::Once => "Each trace was played twice; the first time was".to_string(),
+    };
+    format!("{played} played to warm up, and no figure counts them, but the failed ones and those that did not fit.")
 }
 
 fn timing(facts: &Facts, load: &Load) -> Option<String> {

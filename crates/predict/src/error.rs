@@ -2,6 +2,7 @@
 
 use std::io;
 
+use esker_base::Nanos;
 use esker_block::KindError;
 use esker_report::PlotError;
 use esker_stack::BuildError;
@@ -29,6 +30,16 @@ pub enum PredictError {
     /// A trace without a request, or a limit that leaves none.
     #[error("{0}: holds no request to play; choose another trace, or a longer --duration or --limit")]
     NoRequests(String),
+    /// Nothing is left behind the warm-up.
+    #[error(
+        "the warm-up lasts {warm} and the traces end at {last}, so no request counts; choose a shorter --warm, or `once`"
+    )]
+    AllWarm {
+        /// The warm-up.
+        warm: Nanos,
+        /// The time of the last request.
+        last: Nanos,
+    },
     /// A trace of more volumes than are played at once.
     #[error(
         "{name}: has requests to at least {volumes} volumes ({named}, ...), and at most {max} are played at once; choose \

@@ -44,6 +44,8 @@ pub struct Facts {
     pub flushes: u64,
     /// Of these, discards.
     pub discards: u64,
+    /// Of these, played before counting began.
+    pub warm: u64,
     /// Bytes read and written.
     pub bytes: u64,
     /// Reads and writes that do not begin and end at multiples of 4 KiB.
@@ -72,6 +74,7 @@ impl Facts {
             writes: 0,
             flushes: 0,
             discards: 0,
+            warm: 0,
             bytes: 0,
             unaligned: 0,
             reach_bytes: 0,
@@ -116,11 +119,17 @@ impl Facts {
         self.writes += other.writes;
         self.flushes += other.flushes;
         self.discards += other.discards;
+        self.warm += other.warm;
         self.bytes += other.bytes;
         self.unaligned += other.unaligned;
         self.repeats += other.repeats;
         self.reach_bytes = self.reach_bytes.max(other.reach_bytes);
         self.duration_ns = self.duration_ns.max(other.duration_ns);
+    }
+
+    /// The recorded time of the last request of all.
+    pub(crate) fn last(all: &[Facts]) -> Nanos {
+        Nanos(all.iter().map(|facts| facts.duration_ns).max().unwrap_or(0))
     }
 
     /// A share of its requests.
@@ -147,17 +156,17 @@ pub(crate) struct Scan {
     /// By number of the volume.
     volumes: Vec<Facts>,
     repeats: Repeats,
+    /// Recorded time from which requests count.
+    counted_from: Nanos,
     /// Volumes beyond those that are counted.
     beyond: usize,
 }
 
-impl Default for Scan {
-    fn default() -> Scan {
-        Scan { volumes: Vec::new(), repeats: Repeats::new(REPEAT_WINDOW), beyond: 0 }
-    }
-}
-
 impl Scan {
+    pub(crate) fn new(counted_from: Nanos) -> Scan {
+        Scan { volumes: Vec::new(), repeats: Repeats::new(REPEAT_WINDOW), counted_from, beyond: 0 }
+    }
+
     pub(crate) fn add(&mut self, record: &Record) {
         let at = record.volume as usize;
         if at >= VOLUMES_MAX {
@@ -168,6 +177,7 @@ impl Scan {
             self.volumes.resize(at + 1, Facts::nothing("", ""));
         }
         self.volumes[at].add(record);
+        self.volumes[at].warm += u64::from(record.at < self.counted_from);
         self.volumes[at].repeats += u64::from(self.repeats.is_repeat(record));
     }
 

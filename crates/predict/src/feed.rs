@@ -31,6 +31,23 @@ pub struct Limit {
     /// Leaves out requests that repeat range and operation of one less than this before.
     #[serde(rename = "dedup_window_ns", serialize_with = "as_nanos")]
     pub dedup_window: Option<Nanos>,
+    /// What of it is played before counting begins.
+    pub warm: Option<Warm>,
+}
+
+/// What is played and not counted, so that caches and layers that learn are judged in their steady state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warm {
+    /// The requests before this recorded time.
+    #[serde(rename = "span_ns")]
+    Span(#[serde(serialize_with = "nanos")] Nanos),
+    /// All traces a first time; the second time counts.
+    Once,
+}
+
+fn nanos<S: serde::Serializer>(span: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+    span.0.serialize(serializer)
 }
 
 fn as_nanos<S: serde::Serializer>(span: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -41,6 +58,39 @@ impl Limit {
     /// Whether the end of a trace may stay unread.
     pub(crate) fn cuts(&self) -> bool {
         self.duration.is_some() || self.requests.is_some()
+    }
+}
+
+/// When counting begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counting {
+    /// Recorded time of the first request that counts.
+    pub from: Nanos,
+    /// How often each trace is played; the last time counts.
+    pub passes: u64,
+}
+
+impl Counting {
+    /// Everything counts.
+    pub(crate) const ALL: Counting = Counting { from: Nanos::ZERO, passes: 1 };
+
+    /// With this warm-up, of traces whose last request comes at `last`.
+    pub(crate) fn of(warm: Option<Warm>, last: Nanos) -> Counting {
+        match warm {
+            None => Counting::ALL,
+            Some(Warm::Span(from)) => Counting { from, passes: 1 },
+            Some(Warm::Once) => Counting { from: last + Nanos(1), passes: 2 },
+        }
+    }
+
+    /// Recorded time from the first request that counts to the last one, if a single pass ends at `last`.
+    pub(crate) fn span(&self, last: Nanos) -> Nanos {
+        if self.passes > 1 { last } else { last.saturating_sub(self.from) }
+    }
+
+    /// Whether a request at this recorded time counts.
+    pub(crate) fn counts(&self, at: Nanos) -> bool {
+        at >= self.from
     }
 }
 
@@ -201,6 +251,35 @@ impl RecordIter {
             }
             return Ok(Some(record));
         }
+    }
+}
+
+/// A trace as it is played: one pass, or a first one before the one that counts.
+pub(crate) struct Feed {
+    /// Each with the time at which it begins.
+    passes: VecDeque<(Nanos, RecordIter)>,
+    taken: u64,
+}
+
+impl Feed {
+    pub(crate) fn new(passes: impl IntoIterator<Item = (Nanos, RecordIter)>) -> Feed {
+        Feed { passes: passes.into_iter().collect(), taken: 0 }
+    }
+
+    /// Records so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Record>, PredictError> {
+        while let Some((begin, pass)) = self.passes.front_mut() {
+            if let Some(record) = pass.next()? {
+                self.taken += 1;
+                return Ok(Some(Record { at: *begin + record.at, ..record }));
+            }
+            self.passes.pop_front();
+        }
+        Ok(None)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
+use esker_base::Nanos;
 use esker_trace_block::{Format, Record, Selection, TraceReader};
 
 use crate::error::PredictError;
 use crate::facts::{Facts, Scan};
-use crate::feed::{Limit, RecordIter, Records};
+use crate::feed::{Counting, Feed, Limit, RecordIter, Records, Warm};
 use crate::load::Load;
 use crate::plan::Watch;
 
@@ -101,7 +102,11 @@ impl Trace {
     pub(crate) fn load(&self, limit: &Limit, load: Load, memory: u64, watch: &Watch) -> Result<Loaded, PredictError> {
         let mut feed = self.feed(limit, load)?;
         let most = memory / RECORD_BYTES;
-        let (mut scan, mut records) = (Scan::default(), Some(Vec::new()));
+        let warm = match limit.warm {
+            Some(Warm::Span(span)) => span,
+            Some(Warm::Once) | None => Nanos::ZERO,
+        };
+        let (mut scan, mut records) = (Scan::new(warm), Some(Vec::new()));
         while let Some(record) = feed.next()? {
             scan.add(&record);
             // Beyond the bound all of them go: a trace that is decoded again needs none.
@@ -152,34 +157,40 @@ pub(crate) struct Reel {
     limit: Limit,
     load: Load,
     pub first: usize,
+    pub counting: Counting,
+    /// Its requests that do not count in a single pass.
+    pub warm: u64,
 }
 
 impl Reel {
     /// All records of `trace`, at their times, from volume `first` on.
     pub(crate) fn whole(trace: Trace, first: usize) -> Reel {
-        Reel { trace, limit: Limit::default(), load: Load::Open, first }
+        Reel { trace, limit: Limit::default(), load: Load::Open, first, counting: Counting::ALL, warm: 0 }
     }
 
     /// The part of `trace` that was loaded. Records in memory need no second pass over the trace.
     pub(crate) fn new(trace: &Trace, limit: Limit, load: Load, first: usize, records: Option<Vec<Record>>) -> Reel {
         match records {
             Some(records) => Reel::whole(Trace::from_records(&trace.name, records), first),
-            None => Reel { trace: trace.clone(), limit, load, first },
+            None => Reel { limit, load, ..Reel::whole(trace.clone(), first) },
         }
     }
 
-    /// Only its first requests.
+    /// Only its first requests that count.
     pub(crate) fn shortened(&self, requests: u64) -> Reel {
+        let requests = self.warm + requests;
         let requests = self.limit.requests.map_or(requests, |most| most.min(requests));
         Reel { limit: Limit { requests: Some(requests), ..self.limit }, ..self.clone() }
     }
 
-    pub(crate) fn feed(&self) -> Result<RecordIter, PredictError> {
-        self.trace.feed(&self.limit, self.load)
+    pub(crate) fn feed(&self) -> Result<Feed, PredictError> {
+        let begin = |pass: u64| Nanos(self.counting.from.0 * pass);
+        let pass = |pass| Ok((begin(pass), self.trace.feed(&self.limit, self.load)?));
+        Ok(Feed::new((0..self.counting.passes).map(pass).collect::<Result<Vec<_>, PredictError>>()?))
     }
 
     /// As [`Reel::feed`], with all records in memory before the first is asked for.
-    pub(crate) fn loaded(&self) -> Result<RecordIter, PredictError> {
+    pub(crate) fn loaded(&self) -> Result<Feed, PredictError> {
         let (mut feed, mut records) = (self.feed()?, Vec::new());
         while let Some(record) = feed.next()? {
             records.push(record);

@@ -39,6 +39,7 @@ mod play;
 mod player;
 mod product;
 pub mod report;
+pub mod seats;
 mod speed;
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ pub use calibration::{Calibration, CalibrationError};
 pub use candidate::{Candidate, Making, MeasuredDisk};
 pub use error::PredictError;
 pub use facts::Facts;
-pub use feed::Limit;
+pub use feed::{Limit, Warm};
 pub use headroom::Headroom;
 pub use input::Trace;
 pub use load::Load;

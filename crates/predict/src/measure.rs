@@ -162,7 +162,7 @@ impl TimeSlice {
 /// What one run did.
 pub(crate) struct Tally {
     pub volumes: Vec<VolumeTally>,
-    start: Time,
+    pub start: Time,
     slices: Vec<TimeSlice>,
     slice: Nanos,
     /// Whether intervals become longer when the run does.
@@ -187,6 +187,8 @@ pub(crate) struct Answered {
     pub bytes: u64,
     pub due: Time,
     pub at: Time,
+    /// Whether it is no part of the warm-up.
+    pub counts: bool,
 }
 
 impl Tally {
@@ -225,6 +227,11 @@ impl Tally {
         Tally { start, last_due: start, last_answer: start, ..self }
     }
 
+    /// Counts time from `now`, the end of the warm-up.
+    pub(crate) fn begins(&mut self, now: Time) {
+        (self.start, self.last_due, self.last_answer) = (now, now, now);
+    }
+
     /// The interval of an instant; the last one may be over already.
     fn slice_of(&mut self, at: Time) -> Option<&mut TimeSlice> {
         let at = at.since(self.start).0;
@@ -241,9 +248,13 @@ impl Tally {
     }
 
     /// A request enters the stack.
-    pub(crate) fn enters(&mut self, due: Time) {
+    pub(crate) fn enters(&mut self, request: &Answered) {
         self.sent += 1;
         self.inflight += 1;
+        if !request.counts {
+            return;
+        }
+        let due = request.due;
         self.inflight_max = self.inflight_max.max(self.inflight);
         self.last_due = self.last_due.max(due);
         let inflight = self.inflight;
@@ -255,6 +266,9 @@ impl Tally {
     /// A request is answered.
     pub(crate) fn answered(&mut self, answered: &Answered) {
         self.inflight -= 1;
+        if !answered.counts {
+            return;
+        }
         self.last_answer = self.last_answer.max(answered.at);
         let latency = answered.at.since(answered.due);
         let volume = &mut self.volumes[answered.volume];

@@ -34,6 +34,8 @@ pub struct Comparison {
     pub speed: Option<SpeedFound>,
     /// Whose CPU and device times were charged; `None`: the manifests' estimates.
     pub calibration: Option<CalibrationUsed>,
+    /// Whether one export held all volumes.
+    pub joined: bool,
     /// How much of the traces was played.
     pub limit: Limit,
     /// Whether each run was repeated and gave the same digest.

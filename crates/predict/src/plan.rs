@@ -11,7 +11,7 @@ use crate::candidate::{Candidate, Making, MeasuredDisk};
 use crate::caveats::{self, Told};
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::feed::Limit;
+use crate::feed::{Counting, Limit, Warm};
 use crate::headroom::{self, Headroom};
 use crate::input::{Loaded, Reel, Trace};
 use crate::load::Load;
@@ -19,6 +19,7 @@ use crate::outcome::{CalibrationUsed, CandidateRun, Comparison, WRITTEN_BY};
 use crate::pareto;
 use crate::play::Play;
 use crate::player::Bounds;
+use crate::seats::{Seat, Seats};
 use crate::speed::{SpeedChoice, SpeedFound};
 use crate::verdict::{self, Verdict};
 
@@ -63,6 +64,8 @@ pub struct ComparisonPlan {
     pub calibration: Option<(String, Calibration)>,
     /// An older result to compare with.
     pub against: Option<Older>,
+    /// Whether one export holds all volumes, one behind the other.
+    pub joined: bool,
     /// How much of them is played.
     pub limit: Limit,
     /// Bytes of memory for the records of all traces; a trace that does not fit is decoded again for each pass.
@@ -96,6 +99,7 @@ impl ComparisonPlan {
             calibration: None,
             against: None,
             speed: SpeedChoice::Factor(1.0),
+            joined: false,
             limit: Limit::default(),
             memory: MEMORY,
             target_p99: TARGET_P99,
@@ -133,15 +137,29 @@ impl ComparisonPlan {
         let loaded = self.loaded(watch)?;
         let (mut facts, mut reels): (Vec<Facts>, Vec<Reel>) = (Vec::new(), Vec::new());
         for (trace, loaded) in self.traces.iter().zip(loaded) {
-            reels.push(Reel::new(trace, self.limit, self.load, facts.len(), loaded.records));
+            let mut reel = Reel::new(trace, self.limit, self.load, facts.len(), loaded.records);
+            reel.warm = loaded.facts.iter().map(|facts| facts.warm).sum();
+            reels.push(reel);
             facts.extend(loaded.facts);
         }
         Facts::distinguish(&mut facts);
-        self.candidates = self.made_candidates(&facts)?;
-        let mut prepared = Prepared { plan: self, reels, facts, speed: None, first: None };
+        let counting = self.counting(&facts)?;
+        reels.iter_mut().for_each(|reel| reel.counting = counting);
+        let Seats { seats, exports } = if self.joined { Seats::joined(&facts) } else { Seats::apart(&facts) };
+        self.candidates = self.made_candidates(&exports)?;
+        let mut prepared = Prepared { plan: self, reels, facts, seats, exports, counting, speed: None, first: None };
         prepared.check_sizes(watch)?;
         (prepared.speed, prepared.first) = prepared.found_speed(watch)?;
         Ok(prepared)
+    }
+
+    /// Which requests count.
+    fn counting(&self, facts: &[Facts]) -> Result<Counting, PredictError> {
+        let last = Facts::last(facts);
+        match self.limit.warm {
+            Some(Warm::Span(warm)) if warm > last => Err(PredictError::AllWarm { warm, last }),
+            warm => Ok(Counting::of(warm, last)),
+        }
     }
 
     /// Loads the traces, in their order, while memory lasts. Traces without times are played in closed loop.
@@ -193,6 +211,11 @@ pub struct Prepared {
     plan: ComparisonPlan,
     reels: Vec<Reel>,
     facts: Vec<Facts>,
+    /// Where each volume lies.
+    seats: Vec<Seat>,
+    /// What each export must serve.
+    exports: Vec<Facts>,
+    counting: Counting,
     speed: Option<SpeedFound>,
     /// The run of candidate 0 at that speed, if the search for the speed has played it.
     first: Option<CandidateRun>,
@@ -221,9 +244,14 @@ impl Prepared {
         (self.total() * runs + self.headroom_requests()) * self.candidates().len() as u64 - played
     }
 
-    /// Requests of all traces.
+    /// Requests of one run.
     fn total(&self) -> u64 {
-        self.facts.iter().map(|facts| facts.requests).sum()
+        self.counting.passes * self.facts.iter().map(|facts| facts.requests).sum::<u64>()
+    }
+
+    /// Requests of one run that count.
+    fn counted(&self) -> u64 {
+        self.facts.iter().map(|facts| facts.requests - facts.warm).sum()
     }
 
     fn searches_headroom(&self) -> bool {
@@ -268,7 +296,7 @@ impl Prepared {
     fn headroom(&self, candidate: &Candidate, run: &mut CandidateRun, watch: &Watch) -> Result<Headroom, PredictError> {
         let told = watch.clone();
         let searching: Watch = Arc::new(move |what, more| told(&format!("headroom of {what}"), more));
-        let (target, total) = (self.plan.target_p99, self.total());
+        let (target, total) = (self.plan.target_p99, self.counted());
         let share = HEADROOM_REQUESTS / self.reels.len() as u64;
         let is_long = total > HEADROOM_REQUESTS;
         let reels: Vec<Reel> = match is_long {
@@ -339,11 +367,14 @@ impl Prepared {
         Play {
             reels,
             facts: &self.facts,
+            seats: &self.seats,
+            exports: &self.exports,
             candidate,
             calibration: plan.calibration.as_ref().map(|(_, calibration)| calibration),
             seed: plan.seed,
             load: plan.load,
             speed: self.speed.as_ref().map_or(Speed::RECORDED, SpeedFound::speed),
+            counting: self.counting,
             bounds: Bounds { inflight_max: plan.inflight_max, latency_max, misses: None },
             watch,
         }
@@ -373,6 +404,7 @@ impl Prepared {
             version: env!("CARGO_PKG_VERSION"),
             simulated: true,
             seed: self.plan.seed,
+            joined: self.plan.joined,
             limit: self.plan.limit,
             verified: self.plan.verify,
             traces: self.facts,

@@ -1,6 +1,6 @@
 //! Plays the traces against one candidate in a world of its own and says what came of it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use esker_base::units::size_human;
@@ -16,15 +16,16 @@ use crate::calibration::{Calibration, ClientCost, twin};
 use crate::candidate::Candidate;
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::feed::RecordIter;
+use crate::feed::{Counting, Feed};
 use crate::input::Reel;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
 use crate::outcome::{CandidateRun, DeviceRun, VolumeRun};
 use crate::plan::Watch;
-use crate::player::{Bounds, Exports, Player, Stop, play_all};
+use crate::player::{Bounds, Player, Stop, Volume, Volumes, play_all};
 use crate::product::Product;
+use crate::seats::Seat;
 use crate::world::World;
 
 /// Idle memory that a world keeps for payloads of devices that need bytes.
@@ -42,13 +43,18 @@ const DRAIN_MIN: Nanos = Nanos::millis(100);
 #[derive(Clone)]
 pub(crate) struct Play<'a> {
     pub reels: &'a [Reel],
-    /// One for each export.
+    /// One for each volume.
     pub facts: &'a [Facts],
+    /// Where each volume lies.
+    pub seats: &'a [Seat],
+    /// What each export must serve.
+    pub exports: &'a [Facts],
     pub candidate: &'a Candidate,
     pub calibration: Option<&'a Calibration>,
     pub seed: u64,
     pub load: Load,
     pub speed: Speed,
+    pub counting: Counting,
     pub bounds: Bounds,
     pub watch: &'a Watch,
 }
@@ -75,7 +81,7 @@ impl Built {
 /// A run that has ended.
 pub(crate) struct Played {
     player: Rc<Player>,
-    /// From the start to the last answer.
+    /// From the begin of counting to the last answer.
     pub elapsed: Nanos,
 }
 
@@ -94,7 +100,7 @@ impl Play<'_> {
     pub(crate) fn run(&self) -> Result<CandidateRun, PredictError> {
         let world = World::in_virtual_time(self.seed);
         let built = self.build(&world)?;
-        Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
+        Ok(self.conclude(&world, &self.play_on(&world, &built)?))
     }
 
     /// Plays it once in virtual time and tells only whether it keeps up with a 99th percentile of at most `target`, and
@@ -121,7 +127,7 @@ impl Play<'_> {
         let world = World::real(self.seed)?;
         let built = self.build(&world)?;
         self.fill(&world, &built)?;
-        Ok(self.conclude(&world, &built, &self.play_on(&world, &built)?))
+        Ok(self.conclude(&world, &self.play_on(&world, &built)?))
     }
 
     /// Builds the stack.
@@ -151,7 +157,7 @@ impl Play<'_> {
     /// [`PredictError::TooSmall`].
     pub(crate) fn check_sizes(&self) -> Result<(), PredictError> {
         let Ok(built) = self.build(&World::in_virtual_time(self.seed)) else { return Ok(()) };
-        for (export, facts) in self.candidate.spec.exports.iter().zip(self.facts) {
+        for (export, facts) in self.candidate.spec.exports.iter().zip(self.exports) {
             let size = built.size(&export.name);
             if size < facts.reach_bytes {
                 return Err(PredictError::TooSmall {
@@ -195,14 +201,14 @@ impl Play<'_> {
 
     fn played_on(&self, world: &World, built: &Built, tally: impl Fn(usize) -> Tally) -> Result<Played, PredictError> {
         let rt = world.rt();
-        let exports = self.exports(&built.stack);
+        let volumes = self.volumes(&built.stack);
         // Reading a trace is no part of what is measured in real time.
         let feed = |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed()? } else { reel.loaded()? }));
-        let feeds: Result<Vec<(usize, RecordIter)>, PredictError> = self.reels.iter().map(feed).collect();
-        let player = Rc::new(self.player(&rt, built, tally(exports.len())));
-        let start = player.start;
-        world.run(&self.candidate.name, play_all(player.clone(), exports, feeds?))??;
-        Ok(Played { elapsed: rt.now().since(start), player })
+        let feeds: Result<Vec<(usize, Feed)>, PredictError> = self.reels.iter().map(feed).collect();
+        let player = Rc::new(self.player(&rt, built, tally(volumes.len())));
+        world.run(&self.candidate.name, play_all(player.clone(), volumes, feeds?))??;
+        let elapsed = rt.now().since(player.tally.borrow().start);
+        Ok(Played { elapsed, player })
     }
 
     /// The stack's text as it is built: as it stands in the real world, its calibrated twin in virtual time.
@@ -238,26 +244,34 @@ impl Play<'_> {
             mix: RefCell::default(),
             pattern: RefCell::new(Buf::empty()),
             start,
+            counting: self.counting,
+            begun: if self.counting == Counting::ALL { OnceCell::from(Vec::new()) } else { OnceCell::new() },
+            stack: built.stack.clone(),
         }
     }
 
-    /// The time of the last arrival in open loop.
+    /// The time from the begin of counting to the last arrival in open loop.
     fn span(&self) -> Nanos {
-        let longest = self.facts.iter().map(|facts| facts.duration_ns).max().unwrap_or(0);
-        self.speed.apply(Nanos(longest))
+        self.speed.apply(self.counting.span(Facts::last(self.facts)))
     }
 
     /// The exports in the order of the text.
-    fn exports(&self, stack: &Rc<Stack>) -> Exports {
+    fn exports(&self, stack: &Rc<Stack>) -> Vec<Export> {
         let export = |spec: &ExportSpec| stack.export(&spec.name).expect("a stack that was built has its exports");
         self.candidate.spec.exports.iter().map(export).collect()
     }
 
-    fn conclude(&self, world: &World, built: &Built, played: &Played) -> CandidateRun {
+    /// The volumes in the order of the traces.
+    fn volumes(&self, stack: &Rc<Stack>) -> Volumes {
+        let exports = self.exports(stack);
+        self.seats.iter().map(|seat| Volume { export: exports[seat.export].clone(), base: seat.base }).collect()
+    }
+
+    fn conclude(&self, world: &World, played: &Played) -> CandidateRun {
         let (tally, elapsed, player) = (played.tally(), played.elapsed, &played.player);
         let all = tally.all();
         let drain = tally.last_answer.since(tally.last_due);
-        let devices = self.devices(&built.stack, elapsed);
+        let devices = self.devices(player, elapsed);
         let is_model = !devices.is_empty();
         let per_second = |count: u64| if elapsed == Nanos::ZERO { 0.0 } else { count as f64 / elapsed.as_secs_f64() };
         CandidateRun {
@@ -293,10 +307,12 @@ impl Play<'_> {
         }
     }
 
-    fn devices(&self, stack: &Rc<Stack>, elapsed: Nanos) -> Vec<DeviceRun> {
+    fn devices(&self, player: &Player, elapsed: Nanos) -> Vec<DeviceRun> {
+        let stack = &player.stack;
+        let before = |name: &str| player.begun.get()?.iter().find(|part| part.name == name)?.usage;
         let spec = |name: &str| self.candidate.spec.devices.iter().find(|device| device.name == name);
         let device = |part: esker_stack::PartStats| {
-            let usage = part.usage?;
+            let usage = part.usage?.since(&before(&part.name).unwrap_or_default());
             let size_bytes = stack.device(&part.name).map_or(0, |device| device.limits().size);
             Some(DeviceRun {
                 product: spec(&part.name).and_then(Product::of),
@@ -316,12 +332,13 @@ impl Play<'_> {
     /// Why the stack counts as overloaded, if it does; it answered so many requests a second.
     fn saturation(&self, player: &Player, drain: Nanos, answered_per_s: f64) -> Option<String> {
         let (span, sent) = (self.span(), player.tally.borrow().sent);
-        let total: u64 = self.facts.iter().map(|facts| facts.requests).sum();
+        let total = self.counting.passes * self.facts.iter().map(|facts| facts.requests).sum::<u64>();
+        let whole = span + self.speed.apply(self.counting.from);
         let cut = |at: Time, why: String| {
             let at = at.since(player.start);
             let came = sent as f64 / at.as_secs_f64();
             format!(
-                "{why} {at} into a run of {span}; cut off after {sent} of {total} requests: {came:.0} came a second and \
+                "{why} {at} into a run of {whole}; cut off after {sent} of {total} requests: {came:.0} came a second and \
                  {answered_per_s:.0} were answered"
             )
         };

@@ -4,21 +4,21 @@
 //! is exceeded, no more requests are sent, and those in flight are answered. Closed loop: each client sends its next
 //! request after the answer to its last one, and latency counts from the sending.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos, Stream, Time};
-use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support};
+use esker_block::{Bio, Buf, Device, Done, Limits, OpKind, Step, Support, Tag};
 use esker_rt::mem::Pool;
 use esker_rt::sync::{Either, Notify, race};
 use esker_rt::{JoinHandle, Rt};
-use esker_stack::Export;
+use esker_stack::{Export, PartStats, Stack};
 use esker_trace_block::{Op, Record, Speed};
 
 use crate::calibration::ClientCost;
 use crate::calibration::times::Mix;
 use crate::error::PredictError;
-use crate::feed::RecordIter;
+use crate::feed::{Counting, Feed};
 use crate::input::STRIDE;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
@@ -51,6 +51,11 @@ pub(crate) struct Player {
     pub pattern: RefCell<Buf>,
     /// When the run began.
     pub start: Time,
+    /// Which requests count.
+    pub counting: Counting,
+    /// What the stack's parts had used when counting began; nothing if everything counts.
+    pub begun: OnceCell<Vec<PartStats>>,
+    pub stack: Rc<Stack>,
 }
 
 /// What a run in open loop may not exceed.
@@ -80,25 +85,32 @@ pub(crate) enum Stop {
     Missed,
 }
 
-/// The exports of a stack, by number of the volume.
-pub(crate) type Exports = Rc<[Export]>;
+/// Where a volume lies.
+pub(crate) struct Volume {
+    pub export: Export,
+    /// Byte of the export at which it begins.
+    pub base: u64,
+}
 
-/// Plays each trace against the exports from a number on, and waits for the last answer.
+/// All volumes, by number.
+pub(crate) type Volumes = Rc<[Volume]>;
+
+/// Plays each trace against the volumes from a number on, and waits for the last answer.
 pub(crate) async fn play_all(
     player: Rc<Player>,
-    exports: Exports,
-    feeds: Vec<(usize, RecordIter)>,
+    volumes: Volumes,
+    feeds: Vec<(usize, Feed)>,
 ) -> Result<(), PredictError> {
     let mut clients: Vec<JoinHandle<_>> = Vec::new();
     for (first, feed) in feeds {
         match player.load {
             Load::Open | Load::Steady { .. } => {
-                clients.push(player.rt.spawn("player", play_open(player.clone(), first, exports.clone(), feed)));
+                clients.push(player.rt.spawn("player", play_open(player.clone(), first, volumes.clone(), feed)));
             }
             Load::Closed { depth, .. } => {
                 let feed = Rc::new(RefCell::new(feed));
                 let client = |_| {
-                    let play = play_closed(player.clone(), first, exports.clone(), feed.clone());
+                    let play = play_closed(player.clone(), first, volumes.clone(), feed.clone());
                     player.rt.spawn("client", play)
                 };
                 clients.extend((0..depth).map(client));
@@ -119,21 +131,20 @@ pub(crate) async fn play_all(
     Ok(())
 }
 
-async fn play_open(
-    player: Rc<Player>,
-    first: usize,
-    exports: Exports,
-    mut feed: RecordIter,
-) -> Result<(), PredictError> {
+async fn play_open(player: Rc<Player>, first: usize, volumes: Volumes, mut feed: Feed) -> Result<(), PredictError> {
     while let Some(record) = player.next(&mut feed)? {
-        let due = player.start + player.speed.apply(record.at);
+        let due = player.due(record.at);
+        if player.is_first_to_count(&record) {
+            player.rt.sleep_until(player.due(player.counting.from)).await;
+            player.begins();
+        }
         let slept = due.since(player.rt.now());
         player.rt.sleep_until(due).await;
         let late = player.client.late(slept, &mut player.wakes.borrow_mut());
         player.waits(late).await;
-        let volume = first + record.volume as usize;
-        let export = &exports[volume];
-        let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        let number = first + record.volume as usize;
+        let export = &volumes[number].export;
+        let Some(bio) = player.bio(&record, number, &volumes[number]) else { continue };
         player.rt.charge(player.client.of(record.op, &mut player.mix.borrow_mut(), bio.len(), 1));
         if player.tally.borrow().inflight >= player.bounds.inflight_max {
             player.stops(Stop::Full(player.rt.now()));
@@ -141,7 +152,7 @@ async fn play_open(
         if player.stop.get().is_some() {
             break;
         }
-        player.clone().submit(volume, export, due, bio);
+        player.clone().submit(player.request(number, &record, &bio, due), export, bio);
     }
     player.told(&feed);
     Ok(())
@@ -150,20 +161,24 @@ async fn play_open(
 async fn play_closed(
     player: Rc<Player>,
     first: usize,
-    exports: Exports,
-    feed: Rc<RefCell<RecordIter>>,
+    volumes: Volumes,
+    feed: Rc<RefCell<Feed>>,
 ) -> Result<(), PredictError> {
     let Load::Closed { depth, think } = player.load else { unreachable!("clients wait for answers in closed loop") };
     let mut last = None;
     loop {
         let record = player.next(&mut feed.borrow_mut())?;
         let Some(record) = record else { break };
-        let volume = first + record.volume as usize;
-        let export = &exports[volume];
-        let Some(bio) = player.bio(&record, export.limits()) else { continue };
+        let number = first + record.volume as usize;
+        let export = &volumes[number].export;
+        let Some(bio) = player.bio(&record, number, &volumes[number]) else { continue };
         player.makes(record.op, &bio, depth).await;
+        if player.is_first_to_count(&record) {
+            player.begins();
+        }
         let due = player.rt.now();
-        let request = player.enters(volume, &bio, due);
+        let request = player.request(number, &record, &bio, due);
+        player.tally.borrow_mut().enters(&request);
         let done = export.request(bio).await;
         player.wakes_to(due).await;
         player.ended(&request, &done);
@@ -181,7 +196,7 @@ async fn play_closed(
 }
 
 impl Player {
-    fn next(&self, feed: &mut RecordIter) -> Result<Option<Record>, PredictError> {
+    fn next(&self, feed: &mut Feed) -> Result<Option<Record>, PredictError> {
         let record = feed.next()?;
         if record.is_some() && feed.taken().is_multiple_of(STRIDE) {
             (self.watch)(&self.name, STRIDE);
@@ -190,25 +205,28 @@ impl Player {
     }
 
     /// Reports what was played since the last report.
-    fn told(&self, feed: &RecordIter) {
+    fn told(&self, feed: &Feed) {
         (self.watch)(&self.name, feed.taken() % STRIDE);
     }
 
-    /// The request for a record, if the volume can take one.
-    fn bio(&self, record: &Record, limits: &Limits) -> Option<Bio> {
-        let mut fitted = self.fitted.get();
-        let range = fit(record, limits, &mut fitted);
+    /// The request for a record of a volume, if its export can take one.
+    fn bio(&self, record: &Record, number: usize, volume: &Volume) -> Option<Bio> {
+        let (mut fitted, limits) = (self.fitted.get(), volume.export.limits());
+        let base = if record.op == Op::Flush { 0 } else { volume.base };
+        let range = fit(&Record { offset: base + record.offset, ..*record }, limits, &mut fitted);
         self.fitted.set(fitted);
         let range = range?;
         let len = range.len() as usize;
-        Some(match (record.op, limits.described) {
+        let tag = Tag { issuer: number as u32, pid: record.who, ..Tag::default() };
+        let bio = match (record.op, limits.described) {
             (Op::Read, true) => Bio::read(range.start(), Buf::described(len, 0)),
             (Op::Read, false) => Bio::read(range.start(), Buf::unique(&self.pool, len)),
             (Op::Write, true) => Bio::write(range.start(), Buf::described(len, record.at.0 | 1)),
             (Op::Write, false) => Bio::write(range.start(), self.written(len)),
             (Op::Flush, _) => Bio::flush(),
             (Op::Discard, _) => Bio::discard(range.start(), range.len()),
-        })
+        };
+        Some(bio.tagged(tag))
     }
 
     /// In virtual time: makes a request for as long as one of `depth` clients of the real world does.
@@ -239,8 +257,23 @@ impl Player {
         pattern.slice(0, len)
     }
 
-    fn enters(&self, volume: usize, bio: &Bio, due: Time) -> Answered {
-        self.tally.borrow_mut().enters(due);
+    /// When a request of this recorded time is due.
+    fn due(&self, at: Nanos) -> Time {
+        self.start + self.speed.apply(at)
+    }
+
+    fn is_first_to_count(&self, record: &Record) -> bool {
+        self.begun.get().is_none() && self.counting.counts(record.at)
+    }
+
+    /// Begins to count, unless another client did.
+    fn begins(&self) {
+        if self.begun.set(self.stack.stats()).is_ok() {
+            self.tally.borrow_mut().begins(self.rt.now());
+        }
+    }
+
+    fn request(&self, volume: usize, record: &Record, bio: &Bio, due: Time) -> Answered {
         let (op, bytes) = match bio.op {
             esker_block::Op::Read => (OpKind::Read, bio.len()),
             esker_block::Op::Write => (OpKind::Write, bio.len()),
@@ -250,11 +283,11 @@ impl Player {
             | esker_block::Op::Ranges(_)
             | esker_block::Op::Extents => (OpKind::Discard, 0),
         };
-        Answered { volume, op, bytes, due, at: due }
+        Answered { volume, op, bytes, due, at: due, counts: self.counting.counts(record.at) }
     }
 
-    fn submit(self: Rc<Self>, volume: usize, export: &Export, due: Time, bio: Bio) {
-        let request = self.enters(volume, &bio, due);
+    fn submit(self: Rc<Self>, request: Answered, export: &Export, bio: Bio) {
+        self.tally.borrow_mut().enters(&request);
         match export.submit(bio) {
             Step::Now(done) => {
                 self.ended(&request, &done);
@@ -296,7 +329,7 @@ impl Player {
         }
         let is_quiet = tally.inflight == 0;
         drop(tally);
-        self.judges(now.since(request.due), now);
+        self.judges(request, now);
         if is_quiet {
             self.quiet.notify_all();
         }
@@ -304,13 +337,14 @@ impl Player {
 }
 
 impl Player {
-    /// Stops the run if an answer after `latency` exceeds a bound.
-    fn judges(&self, latency: Nanos, now: Time) {
+    /// Stops the run if an answer exceeds a bound.
+    fn judges(&self, request: &Answered, now: Time) {
+        let latency = now.since(request.due);
         if latency > self.bounds.latency_max {
             self.stops(Stop::Late(now));
         }
         let Some((most, allowed)) = self.bounds.misses else { return };
-        if latency > most {
+        if request.counts && latency > most {
             self.misses.set(self.misses.get() + 1);
             if self.misses.get() > allowed {
                 self.stops(Stop::Missed);

@@ -2,8 +2,10 @@
 
 mod calibrated;
 mod closed;
+mod joined;
 mod loaded;
 mod older;
+mod warm;
 
 use std::sync::Arc;
 

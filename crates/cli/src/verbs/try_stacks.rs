@@ -17,7 +17,7 @@ use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::{
     Calibration, Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older,
-    PredictError, Prepared, SpeedChoice, Trace,
+    PredictError, Prepared, SpeedChoice, Trace, Warm,
 };
 use esker_stack::Spec;
 use esker_trace_block::Format;
@@ -56,6 +56,11 @@ pub const VERB: Verb = Verb::of::<Try>(About {
         },
         Example { line: "esker try --stack a.toml --stack b.toml app.csv", does: "compares stacks of your own" },
         Example { line: "esker try --closed 8 --think 1ms app.csv", does: "eight clients that wait for answers" },
+        Example {
+            line: "esker try --stack cached.toml --warm 30min app.csv",
+            does: "counts from half an hour on, when the cache is warm",
+        },
+        Example { line: "esker try --join *.csv", does: "lets all volumes share one export of each candidate" },
         Example { line: "esker try --disk atlas10k", does: "adds a measured disk that files in that folder describe" },
         Example { line: "esker try --against old/result.json", does: "tells what differs from an older result" },
         Example { line: "esker try --serve", does: "then serves the best stack over NBD, on sparse files" },
@@ -129,6 +134,12 @@ struct Try {
     /// Leaves out requests that repeat range and operation of one less than this before
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     dedup_window: Option<Nanos>,
+    /// One export holds all volumes, one behind the other; each begins at a multiple of 64 MiB
+    #[arg(long)]
+    join: bool,
+    /// Plays this much of each trace, in recorded time, before counting begins; with `once`, all traces a first time
+    #[arg(long, value_name = "TIME", value_parser = parse_warm)]
+    warm: Option<Warm>,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -163,6 +174,10 @@ const MARKS: [&str; 2] = ["Written by esker try", "\"written_by\": \"esker try\"
 
 fn parse_time(text: &str) -> Result<Nanos, UnitError> {
     parse_span(text)
+}
+
+fn parse_warm(text: &str) -> Result<Warm, UnitError> {
+    if text == "once" { Ok(Warm::Once) } else { parse_span(text).map(Warm::Span) }
 }
 
 /// The files that will be written.
@@ -221,7 +236,8 @@ impl Try {
             speed,
             headroom: !self.no_headroom,
             making: Making { fill: self.fill, wraps: self.wrap },
-            limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window },
+            joined: self.join,
+            limit: Limit { duration, requests: self.limit, dedup_window: self.dedup_window, warm: self.warm },
             memory: self.memory,
             target_p99: self.target_p99,
             verify: self.verify,
