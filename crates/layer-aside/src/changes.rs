@@ -81,6 +81,7 @@ impl<D: Director> Aside<D> {
     /// A write to the copy in a slot begins, which differs from home from now on.
     pub(crate) fn change_slot(&self, slot: Slot) {
         self.mark(slot, true, LowerSet::NONE);
+        self.dirty.borrow_mut().change(slot);
         self.units.map.writing(slot);
     }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use esker_base::{Nanos, span};
 use esker_block::{Below, Bio, BioError, Buf, LayerHandle};
 use esker_caching::Slot;
+use esker_layer_kit::gate::Watch;
 use esker_layer_kit::slots::LowerSet;
 use esker_layer_kit::{Io, Then};
 
@@ -16,25 +17,33 @@ use crate::placing::PLACED_MAX;
 use crate::{FAST, HOME, PAGE};
 
 /// Copies that go home between two looks at what is due.
-const BATCH: usize = 32;
+const BATCH: usize = 16;
 /// How long home has no client before it counts as idle.
 const IDLE: Nanos = Nanos::millis(10);
 /// How long write-back waits behind a failure.
 const RETRY: Nanos = Nanos::secs(1);
 /// Copies among which it looks for the coldest dirty ones.
-const LOOK: usize = 16 * BATCH;
+const LOOK: usize = 512;
+
+/// A copy that was written home, and may lie there in a volatile cache.
+pub(crate) struct SentHome {
+    unit: u64,
+    slot: Slot,
+    /// From before it was read.
+    watch: Watch,
+}
 
 impl<D: Director> Aside<D> {
     /// Writes copies home whenever that is due.
     pub(crate) async fn clean_on(self: Rc<Self>, handle: &LayerHandle) {
-        let Cleaning::Idle { dirty_max, share } = self.config.cleaning else { return };
-        let is_due = || self.dirty_count.get() > 0 && !self.is_settled.get();
+        let Cleaning::Idle { dirty_max, share, age } = self.config.cleaning else { return };
+        let is_due = || self.dirty.borrow().count() > 0 && !self.is_settled.get();
         let due = || is_due().then(|| (self.until_idle(dirty_max), ()));
         let work = async |permit: esker_block::WorkPermit, ()| {
             if self.until_idle(dirty_max) > Nanos::ZERO {
                 return Then::Again;
             }
-            self.clean_batch(&self.io(&permit), (dirty_max, share)).await
+            self.clean_batch(&self.io(&permit), (dirty_max, share, age)).await
         };
         self.background.run((&self.rt, Some(&self.latch)), handle, due, work).await;
     }
@@ -42,7 +51,7 @@ impl<D: Director> Aside<D> {
     /// Whether there are so many dirty copies that write-back does not wait for an idle home.
     fn is_pressed(&self, dirty_max: f64) -> bool {
         let limit = dirty_max * f64::from(self.units.map.slots());
-        self.drains.get() || self.dirty_count.get() as f64 > limit
+        self.drains.get() || self.dirty.borrow().count() as f64 > limit
     }
 
     /// How long write-back waits for home at least.
@@ -50,19 +59,29 @@ impl<D: Director> Aside<D> {
         if self.is_pressed(dirty_max) { Nanos::ZERO } else { Nanos(IDLE.0.saturating_sub(self.home_idle().0)) }
     }
 
-    async fn clean_batch(&self, io: &Io, (dirty_max, share): (f64, f64)) -> Then {
+    async fn clean_batch(&self, io: &Io, (dirty_max, share, age): (f64, f64, Nanos)) -> Then {
         let begun = self.rt.now();
         let is_idle = self.home_idle() >= IDLE;
-        let mut done = 0;
-        for (unit, slot) in self.dirty_units() {
-            match self.clean_one(io, unit, slot).await {
-                Ok(is_clean) => done += u64::from(is_clean),
-                Err(_) => return Then::After(RETRY),
+        let until_old = self.dirty.borrow_mut().ripen(begun, age);
+        let units = self.dirty_units(age == Nanos::ZERO || self.is_pressed(dirty_max));
+        if units.is_empty() {
+            return Then::After(until_old.max(IDLE));
+        }
+        let (mut sent, mut failure) = (Vec::new(), None);
+        for (unit, slot) in units {
+            match self.send_copy_home(io, unit, slot).await {
+                Ok(one) => sent.extend(one),
+                Err(error) => failure = Some(error),
             }
-            if !self.is_pressed(dirty_max) && self.until_idle(dirty_max) > Nanos::ZERO {
+            let is_late = !self.is_pressed(dirty_max) && self.until_idle(dirty_max) > Nanos::ZERO;
+            if is_late || failure.is_some() {
                 break;
             }
         }
+        let done = match (self.are_home(io, sent).await, failure) {
+            (Ok(done), None) => done,
+            (Err(_), _) | (_, Some(_)) => return Then::After(RETRY),
+        };
         let took = self.rt.now().since(begun);
         let share = share.clamp(0.001, 1.0);
         match (done, is_idle || self.drains.get()) {
@@ -73,13 +92,16 @@ impl<D: Director> Aside<D> {
         }
     }
 
-    /// Dirty units in the order of home: those among the coldest copies, else any.
-    fn dirty_units(&self) -> Vec<(u64, Slot)> {
+    /// Dirty units in the order of home: those among the coldest copies, else any. Without `young`, those that changed
+    /// not long ago are left out: they are likely to change again.
+    fn dirty_units(&self, young: bool) -> Vec<(u64, Slot)> {
+        let dirty = self.dirty.borrow();
+        let is_due = |slot: Slot| dirty.is_old(slot) || young && self.units.is_dirty(slot);
         let mut slots = Vec::new();
         self.director.borrow().coldest(&mut slots, LOOK);
-        slots.retain(|slot| self.units.is_dirty(*slot));
+        slots.retain(|slot| is_due(*slot));
         if slots.is_empty() {
-            slots.extend(self.dirty.borrow().iter().take(BATCH).map(|slot| slot as Slot));
+            slots.extend(dirty.all().filter(|slot| is_due(*slot)).take(BATCH));
         }
         slots.truncate(BATCH);
         let mut units: Vec<(u64, Slot)> = self.units.keyed(slots).collect();
@@ -107,7 +129,7 @@ impl<D: Director> Aside<D> {
             if self.is_settled.get() {
                 self.unsettle(io).await?;
             }
-            while self.dirty_count.get() > 0 {
+            while self.dirty.borrow().count() > 0 {
                 for some in self.dirty_in_order().chunks(PLACED_MAX) {
                     cleaned += self.clean(io, some).await?;
                 }
@@ -119,13 +141,16 @@ impl<D: Director> Aside<D> {
         result.map(|()| cleaned)
     }
 
-    /// Writes a copy home. Whether it is clean then.
-    pub(crate) async fn clean_one(&self, io: &Io, unit: u64, slot: Slot) -> Result<bool, BioError> {
+    /// Writes a copy home, unless it has gone or is clean.
+    ///
+    /// # Errors
+    /// The devices'.
+    pub(crate) async fn send_copy_home(&self, io: &Io, unit: u64, slot: Slot) -> Result<Option<SentHome>, BioError> {
         let range = self.units.range(unit);
         let watch = self.gate.watch(range, self.units.unit());
         let home_bound = self.gate.home_bound(range);
         if self.units.find(unit) != Some(slot) || !self.units.is_dirty(slot) || self.is_settled.get() {
-            return Ok(false);
+            return Ok(None);
         }
         let mask = self.units.mask(slot);
         let mut page = 0;
@@ -137,16 +162,54 @@ impl<D: Director> Aside<D> {
             page += run.max(1);
         }
         drop(home_bound);
+        Ok(Some(SentHome { unit, slot, watch }))
+    }
+
+    /// Copies were written home. Those that have not changed since are clean behind a flush. Answers how many.
+    ///
+    /// # Errors
+    /// The devices'.
+    pub(crate) async fn are_home(&self, io: &Io, sent: Vec<SentHome>) -> Result<u64, BioError> {
+        if sent.is_empty() {
+            return Ok(0);
+        }
+        self.flush_home(io).await?;
+        let mut count = 0;
+        for one in sent {
+            count += u64::from(self.is_home(io, one.unit, one.slot, || one.watch.is_changed()).await?);
+        }
+        Ok(count)
+    }
+
+    /// A copy is home and durable there. Whether it is clean now: it is the same, and has not changed.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) async fn is_home(
+        &self,
+        io: &Io,
+        unit: u64,
+        slot: Slot,
+        is_changed: impl FnOnce() -> bool,
+    ) -> Result<bool, BioError> {
         if self.units.map.is_full() {
             self.commit(io).await?;
         }
-        let is_same = !watch.is_changed() && self.units.find(unit) == Some(slot);
-        if is_same {
-            // Home must have it before the medium says so.
-            self.mark(slot, false, LowerSet::one(HOME));
+        let is_same = self.units.find(unit) == Some(slot) && !self.is_settled.get();
+        let is_clean = is_same && !is_changed();
+        if is_clean {
+            self.mark(slot, false, LowerSet::NONE);
             add(&self.counts.written_back, 1);
         }
-        Ok(is_same)
+        Ok(is_clean)
+    }
+
+    /// Makes what was written back durable. A commit must not do so: clients would wait for a busy disk with it.
+    ///
+    /// # Errors
+    /// The device's; the layer is latched then, because the flush may have been that of a client's write.
+    pub(crate) async fn flush_home(&self, io: &Io) -> Result<(), BioError> {
+        io.flush(io.lower(HOME)).await.inspect_err(|error| self.failed("a flush failed", error))
     }
 
     async fn write_run(&self, io: &Io, slot: Slot, at: u64, len: u64) -> Result<(), BioError> {
@@ -156,9 +219,7 @@ impl<D: Director> Aside<D> {
             let read = io.send(read).await;
             read.result.inspect_err(|error| self.failed("a copy that home does not have cannot be read", error))?;
             let write = Bio::write(piece.start(), read.bio.buf).to(io.lower(HOME)).tagged(BACKGROUND);
-            let written = io.send(write).await;
-            self.wrote(HOME);
-            written.result?;
+            io.send(write).await.result?;
         }
         Ok(())
     }

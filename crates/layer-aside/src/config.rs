@@ -1,5 +1,6 @@
 //! How copies are kept.
 
+use esker_base::Nanos;
 use std::ops::RangeInclusive;
 
 use esker_block::{Limits, OpKind, Support};
@@ -70,6 +71,8 @@ pub enum Cleaning {
         dirty_max: f64,
         /// Share of home's time that write-back takes then.
         share: f64,
+        /// How long a copy does not change, at least, before an idle home gets it.
+        age: Nanos,
     },
     /// When the kind says so ([`Aside::clean`](crate::Aside::clean)). A stop leaves them where they are.
     Kind,

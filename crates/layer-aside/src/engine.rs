@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use esker_base::{Bits, Nanos, Time};
+use esker_base::{Nanos, Time};
 use esker_block::locks::RangeLocks;
 use esker_block::{Below, BioError, Class, KindError, Latch, LayerHandle, Stat, Tag, Trouble, WorkPermit};
 use esker_caching::Slot;
@@ -18,6 +18,7 @@ use esker_rt::sync::Notify;
 use crate::config::{AsideConfig, WriteMode};
 use crate::counts::{AsideCounts, add};
 use crate::director::Director;
+use crate::dirty::DirtySlots;
 use crate::fills::Missed;
 use crate::units::Units;
 use crate::{FAST, HOME, known};
@@ -58,8 +59,7 @@ pub struct Aside<D> {
     /// When a client last asked for something, or had an answer.
     pub(crate) asked_last: Cell<Time>,
     /// Slots whose copy is newer than home.
-    pub(crate) dirty: RefCell<Bits>,
-    pub(crate) dirty_count: Cell<u64>,
+    pub(crate) dirty: RefCell<DirtySlots>,
     /// The medium says that the layer has stopped.
     pub(crate) is_settled: Cell<bool>,
     /// An operator has all copies written home.
@@ -117,8 +117,7 @@ impl<D: Director> Aside<D> {
             home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
             asked_last: Cell::new(io.rt().now()),
-            dirty: RefCell::new(Bits::new(slots as usize)),
-            dirty_count: Cell::default(),
+            dirty: RefCell::new(DirtySlots::new(slots as usize, io.rt().now())),
             is_settled: Cell::default(),
             drains: Cell::default(),
             suspects,
@@ -238,7 +237,7 @@ impl<D: Director> Aside<D> {
 
     /// What it tells about itself.
     pub fn stats(&self) -> Vec<Stat> {
-        let sizes = [u64::from(self.units.map.slots()), self.used(), self.dirty_count.get(), self.suspects];
+        let sizes = [u64::from(self.units.map.slots()), self.used(), self.dirty.borrow().count(), self.suspects];
         self.counts.told(sizes, self.memory(), self.latch.is_set())
     }
 
@@ -280,6 +279,7 @@ impl<D: Director> Aside<D> {
         self.units.index(unit, slot);
         self.director.borrow_mut().placed(unit, slot);
         self.note_dirty(slot, marks.has(SlotMarks::DIRTY));
+        self.dirty.borrow_mut().change(slot);
         self.background.wake();
     }
 
@@ -302,18 +302,7 @@ impl<D: Director> Aside<D> {
 
     /// Keeps the set of dirty slots as the map has it.
     pub(crate) fn note_dirty(&self, slot: Slot, is_dirty: bool) {
-        let (mut dirty, slot) = (self.dirty.borrow_mut(), slot as usize);
-        match (dirty.has(slot), is_dirty) {
-            (false, true) => {
-                dirty.set(slot);
-                self.dirty_count.set(self.dirty_count.get() + 1);
-            }
-            (true, false) => {
-                dirty.clear(slot);
-                self.dirty_count.set(self.dirty_count.get() - 1);
-            }
-            (false, false) | (true, true) => {}
-        }
+        self.dirty.borrow_mut().note(slot, is_dirty);
     }
 
     /// Gives a copy up. Its slot is free when the medium says so and no request reads it any more.

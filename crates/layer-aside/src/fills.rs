@@ -14,8 +14,11 @@ use crate::director::{Access, Director, Fill};
 use crate::engine::{Aside, BACKGROUND};
 use crate::{FAST, HOME};
 
-/// Fills under way at most. What is above is not filled: clients do not wait for fills.
-const FILLS_MAX: usize = 64;
+/// Units on their way to a copy at which no more reads begin a fill. Clients do not wait for fills, but a disk that is
+/// busy with fills lets them wait.
+const FILLS_MAX: usize = 8;
+/// Units on their way to a copy at most.
+const COPIES_MAX: usize = 64;
 
 /// A unit that a read missed, and the watch over it from before the read.
 pub(crate) struct Missed {
@@ -30,6 +33,10 @@ impl<D: Director> Aside<D> {
         if fill == Fill::No {
             return None;
         }
+        if self.filling.borrow().len() >= FILLS_MAX {
+            add(&self.counts.fills_dropped, 1);
+            return None;
+        }
         self.begin_copy(unit).map(|missed| (missed, fill))
     }
 
@@ -40,7 +47,7 @@ impl<D: Director> Aside<D> {
             return None;
         }
         let mut filling = self.filling.borrow_mut();
-        if filling.len() >= FILLS_MAX || !filling.insert(unit) {
+        if filling.len() >= COPIES_MAX || !filling.insert(unit) {
             add(&self.counts.fills_dropped, 1);
             return None;
         }
@@ -105,18 +112,17 @@ impl<D: Director> Aside<D> {
         let range = self.units.range(unit);
         let before = span(range.start(), part.start() - range.start());
         let behind = span(part.end(), range.end() - part.end());
-        let mut bufs = Vec::with_capacity(3);
-        bufs.extend(self.read_home(io, before, &payload).await?);
-        let behind = self.read_home(io, behind, &payload).await?;
-        bufs.push(payload);
-        bufs.extend(behind);
-        Ok(Buf::chain(bufs))
+        let rest = match (before.is_empty(), behind.is_empty()) {
+            (true, true) => return Ok(payload),
+            // One request: a disk that reads around the part turns once more than one that reads all.
+            (false, false) => return self.read_home(io, range, &payload).await,
+            (false, true) => self.read_home(io, before, &payload).await?,
+            (true, false) => self.read_home(io, behind, &payload).await?,
+        };
+        Ok(Buf::chain(if behind.is_empty() { vec![rest, payload] } else { vec![payload, rest] }))
     }
 
-    pub(crate) async fn read_home(&self, io: &Io, range: ByteRange, like: &Buf) -> Result<Option<Buf>, BioError> {
-        if range.is_empty() {
-            return Ok(None);
-        }
+    pub(crate) async fn read_home(&self, io: &Io, range: ByteRange, like: &Buf) -> Result<Buf, BioError> {
         let mut bufs = Vec::new();
         for piece in self.pieces(range) {
             let buf = like.like(&self.pool, piece.len() as usize);
@@ -125,7 +131,7 @@ impl<D: Director> Aside<D> {
             returned.result?;
             bufs.push(returned.bio.buf);
         }
-        Ok(Some(Buf::chain(bufs)))
+        Ok(Buf::chain(bufs))
     }
 
     /// Ranges that one request may have.
@@ -151,14 +157,13 @@ impl<D: Director> Aside<D> {
     /// Reads a unit from home, makes a copy of it, and answers a read with a part of it.
     pub(crate) async fn fill_before(&self, io: &Io, bio: Bio, missed: Missed) -> Done {
         let range = self.units.range(missed.unit);
-        let unit = match self.read_home(io, range, &bio.buf).await {
-            Ok(unit) => unit.expect("a unit has bytes"),
+        let mut unit = match self.read_home(io, range, &bio.buf).await {
+            Ok(unit) => unit,
             Err(error) => {
                 self.fill_ended(missed.unit, false);
                 return bio.fail(error);
             }
         };
-        let mut unit = unit;
         let (at, len) = ((bio.offset() - range.start()) as usize, bio.buf.len());
         let buf = unit.slice(at, len);
         let is_filled = self.fill(io, &missed, range, unit).await;

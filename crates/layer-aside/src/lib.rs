@@ -24,6 +24,7 @@ mod cleaning;
 pub mod config;
 mod counts;
 pub mod director;
+mod dirty;
 mod engine;
 mod fills;
 mod known;

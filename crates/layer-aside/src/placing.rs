@@ -178,13 +178,11 @@ impl<D: Director> Aside<D> {
     /// # Errors
     /// As [`Aside::fetch_all`].
     pub async fn clean(&self, io: &Io, units: &[u64]) -> Result<u64, BioError> {
-        let mut count = 0;
-        let mut bounds = Vec::new();
-        let mut placed = Vec::new();
+        let (mut bounds, mut placed, mut sent) = (Vec::new(), Vec::new(), Vec::new());
         for unit in units.iter().copied() {
             let Some(slot) = self.units.find(unit).filter(|slot| self.units.is_dirty(*slot)) else { continue };
             if self.units.marks(slot).has(SlotMarks::PART) || self.units.unit() > self.config.transfer_max {
-                count += u64::from(self.clean_one(io, unit, slot).await?);
+                sent.extend(self.send_copy_home(io, unit, slot).await?);
             } else if !self.is_settled.get() {
                 bounds.push(self.gate.home_bound(self.units.range(unit)));
                 placed.push(Placed { unit, from: Some(slot), to: slot, buf: None });
@@ -197,22 +195,17 @@ impl<D: Director> Aside<D> {
         let runs = runs(&mut placed, |one| one.unit, self.config.transfer_max / self.units.unit());
         let bios =
             runs.into_iter().map(|(unit, buf)| Bio::write(self.units.range(unit).start(), buf).to(io.lower(HOME)));
-        let sent = self.send_quietly(io, bios.map(|bio| bio.tagged(BACKGROUND)).collect()).await;
-        self.wrote(HOME);
+        let written = self.send_quietly(io, bios.map(|bio| bio.tagged(BACKGROUND)).collect()).await;
         drop(bounds);
-        sent.into_iter().try_for_each(|returned| returned.result.map(drop))?;
-        for one in placed {
-            if self.units.map.is_full() {
-                self.commit(io).await?;
-            }
-            if !watched.is_changed(one.unit) && self.units.find(one.unit) == one.from && !self.is_settled.get() {
-                // Home must have it before the medium says so.
-                self.mark(one.to, false, LowerSet::one(HOME));
-                add(&self.counts.written_back, 1);
-                count += 1;
-            }
+        written.into_iter().try_for_each(|returned| returned.result.map(drop))?;
+        if !placed.is_empty() {
+            self.flush_home(io).await?;
         }
-        Ok(count)
+        let mut count = 0;
+        for one in placed {
+            count += u64::from(self.is_home(io, one.unit, one.to, || watched.is_changed(one.unit)).await?);
+        }
+        Ok(count + self.are_home(io, sent).await?)
     }
 
     /// Gives up the copies of units that are not newer than home. Answers how many.
@@ -253,8 +246,7 @@ impl<D: Director> Aside<D> {
         let is_dirty = entry.marks.has(SlotMarks::DIRTY);
         self.units.map.rest(from);
         let group = [(from, None), (one.to, Some(SlotEntry { key: one.unit, ..entry }))];
-        // Home, because what the old slot needed to be clean is not asked for any more.
-        self.units.map.set(&group, LowerSet::one(FAST).and(LowerSet::one(HOME)));
+        self.units.map.set(&group, LowerSet::one(FAST));
         self.units.unindex(one.unit, from);
         self.units.index(one.unit, one.to);
         let mut director = self.director.borrow_mut();

@@ -38,7 +38,7 @@ impl<D: Director> Aside<D> {
         SlotSpace {
             slots: u64::from(self.slots()),
             used: self.used(),
-            dirty: self.dirty_count.get(),
+            dirty: self.dirty.borrow().count(),
             kept: self.reserve() as u64,
         }
     }
@@ -77,7 +77,7 @@ impl<D: Director> Aside<D> {
         }
         let range = self.units.range(unit);
         let read = self.read_home(io, range, &self.read_buf(0)).await;
-        let filled = match read.map(|payload| payload.zip(self.take_free())) {
+        let filled = match read.map(|payload| self.take_free().map(|slot| (payload, slot))) {
             Ok(Some((payload, slot))) => Ok(self.fill_slot(io, &missed, range, payload, slot).await),
             Ok(None) => Ok(false),
             Err(error) => Err(error),
@@ -88,7 +88,7 @@ impl<D: Director> Aside<D> {
 
     /// Units whose copy is newer than home, in the order of home.
     pub fn dirty_in_order(&self) -> Vec<u64> {
-        let slots = self.dirty.borrow().iter().map(|slot| slot as Slot).collect();
+        let slots = self.dirty.borrow().all().collect();
         let mut units: Vec<u64> = self.units.keyed(slots).map(|(unit, _)| unit).collect();
         units.sort_unstable();
         units

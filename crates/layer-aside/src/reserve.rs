@@ -78,7 +78,7 @@ impl<D: Director> Aside<D> {
     /// Whether copies can be given up, or the medium still names some that were.
     fn has_work(&self, want: usize) -> bool {
         let is_low = self.config.room != Room::Kind && self.is_low(want);
-        (is_low && self.dirty_count.get() < self.used()) || !self.named.borrow().is_empty()
+        (is_low && self.dirty.borrow().count() < self.used()) || !self.named.borrow().is_empty()
     }
 
     /// Gives copies up for a write that found no free slot.

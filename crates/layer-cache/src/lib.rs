@@ -65,6 +65,12 @@ const PARAMS: &[Param] = &[
         "0.5",
         "Share of dirty lines above which write-back does not wait until home is idle.",
     ),
+    Param::with_default(
+        "dirty_age",
+        ParamType::Span,
+        "30s",
+        "How long a line does not change, at least, before an idle home gets it.",
+    ),
     Param::with_default("clean_share", ParamType::Ratio, "0.1", "Share of home's time that write-back takes then."),
     Param::with_default(
         "strict",
@@ -161,7 +167,11 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         fast: fast.clone(),
         mode,
         strict: make.args.flag("strict"),
-        cleaning: Cleaning::Idle { dirty_max: make.args.float("dirty"), share: make.args.float("clean_share") },
+        cleaning: Cleaning::Idle {
+            dirty_max: make.args.float("dirty"),
+            share: make.args.float("clean_share"),
+            age: make.args.span("dirty_age"),
+        },
         room: Room::Ahead,
         is_described: both.described,
         adopts_home: make.args.text("adopt") == "home",

@@ -22,7 +22,7 @@ const FAST: &str = "f = memory size=512KiB defer=always latency=5us; y = stats o
 const MODES: [&str; 3] = ["write-back", "write-through", "write-around"];
 
 fn with<F: Future<Output = ()> + 'static>(args: &str, body: impl FnOnce(Export) -> F + 'static) {
-    bench::with(KINDS, &format!("{HOME} {FAST} vol = cache {args} on x, y"), body);
+    bench::with(KINDS, &format!("{HOME} {FAST} vol = cache dirty_age=0s {args} on x, y"), body);
 }
 
 fn stat(vol: &Export, name: &str) -> u64 {
@@ -43,11 +43,11 @@ fn a_cache_conforms_in_every_mode() {
         for args in
             ["line=4KiB", "line=16KiB", "line=64KiB", "line=8KiB fill=before", "line=8KiB strict=true bypass=8KiB"]
         {
-            bench::check_conforms(KINDS, &format!("{HOME} {FAST} vol = cache mode={mode} {args} on x, y"));
+            bench::check_conforms(KINDS, &format!("{HOME} {FAST} vol = cache dirty_age=0s mode={mode} {args} on x, y"));
         }
     }
     for policy in esker_caching::NAMED.iter().map(|(name, _)| *name) {
-        let text = format!("{HOME} {FAST} vol = cache line=4KiB dirty=0.1 policy={policy} on x, y");
+        let text = format!("{HOME} {FAST} vol = cache dirty_age=0s line=4KiB dirty=0.1 policy={policy} on x, y");
         bench::check_conforms(KINDS, &text);
     }
 }
@@ -160,6 +160,42 @@ fn an_operator_has_all_lines_written_home() {
     });
 }
 
+/// Home's flush takes a second. The flush of a client, and the first change of a clean line, do not wait for it.
+#[test]
+fn clients_do_not_wait_for_the_flush_of_a_write_back() {
+    let text = format!("{HOME} d = delay flush=1s on x; {FAST} vol = cache dirty_age=0s line=4KiB on d, y");
+    bench::with(KINDS, &text, async |vol| {
+        read(&vol, 200 << 10, 4096).await;
+        until(&vol, "fills", 1).await;
+        flush(&vol).await;
+        write(&vol, 0, &[1; 4096]).await;
+        sleep(&vol, Nanos::millis(500)).await;
+        assert_eq!((count(&vol, "x", "writes"), stat(&vol, "written_back")), (1, 0), "home is being flushed");
+        let begun = vol.stack().rt().now();
+        write(&vol, 200 << 10, &[2; 4096]).await;
+        write(&vol, 100 << 10, &[3; 4096]).await;
+        assert_eq!(vol.submit(Bio::flush()).await.result.err(), None);
+        let took = vol.stack().rt().now().since(begun);
+        assert!(took < Nanos::millis(1), "{took}");
+        until(&vol, "written_back", 3).await;
+    });
+}
+
+#[test]
+fn a_line_that_changes_again_and_again_waits_until_it_is_old() {
+    let text = format!("{HOME} {FAST} vol = cache dirty_age=1s line=4KiB on x, y");
+    bench::with(KINDS, &text, async |vol| {
+        write(&vol, 64 << 10, &[1; 4096]).await;
+        for round in 0..50 {
+            write(&vol, 0, &[round; 4096]).await;
+            sleep(&vol, Nanos::millis(100)).await;
+        }
+        assert_eq!((stat(&vol, "written_back"), stat(&vol, "dirty")), (1, 1), "the line that did not change again");
+        sleep(&vol, Nanos::secs(3)).await;
+        assert_eq!((stat(&vol, "written_back"), stat(&vol, "dirty")), (2, 0));
+    });
+}
+
 #[test]
 fn zeroes_go_to_lines_and_discards_give_whole_ones_up() {
     with("line=8KiB dirty=1", async |vol| {
@@ -179,7 +215,7 @@ fn zeroes_go_to_lines_and_discards_give_whole_ones_up() {
 #[test]
 fn more_lines_in_part_than_the_map_has_room_for_go_home() {
     let text = "h = memory size=32MiB; x = stats on h; f = memory size=24MiB defer=always latency=20us; \
-        vol = cache line=8KiB dirty=1 bypass=0 on x, f";
+        vol = cache dirty_age=0s line=8KiB dirty=1 bypass=0 on x, f";
     bench::with(KINDS, text, async |vol| {
         let rt = vol.stack().rt().clone();
         for batch in 0..16_u64 {
@@ -203,7 +239,7 @@ fn more_lines_in_part_than_the_map_has_room_for_go_home() {
 #[test]
 fn a_zero_that_fails_at_home_loses_no_line() {
     let text = format!(
-        "h = memory size=1MiB; e = error ops=zero probability=1 on h; {FAST} vol = cache line=8KiB dirty=1 on e, y"
+        "h = memory size=1MiB; e = error ops=zero probability=1 on h; {FAST} vol = cache dirty_age=0s line=8KiB dirty=1 on e, y"
     );
     bench::with(KINDS, &text, async |vol| {
         write(&vol.stack().device("h").unwrap(), 0, &[9; 16 << 10]).await;
@@ -217,7 +253,7 @@ fn a_zero_that_fails_at_home_loses_no_line() {
 #[test]
 fn home_answers_what_the_fast_device_fails_to_read() {
     let text = format!(
-        "{HOME} f = memory size=512KiB; e = error ops=read start=147456 probability=1 on f; vol = cache line=4KiB on x, e"
+        "{HOME} f = memory size=512KiB; e = error ops=read start=147456 probability=1 on f; vol = cache dirty_age=0s line=4KiB on x, e"
     );
     bench::with(KINDS, &text, async |vol| {
         let home = vol.stack().device("h").unwrap();
@@ -243,7 +279,9 @@ async fn assert_filled(vol: &Export) {
 }
 
 fn kept(bed: u64) -> String {
-    format!("h = kept bed={bed} size=1MiB; f = kept bed={bed} size=512KiB; vol = cache line=4KiB dirty=1 on h, f")
+    format!(
+        "h = kept bed={bed} size=1MiB; f = kept bed={bed} size=512KiB; vol = cache dirty_age=0s line=4KiB dirty=1 on h, f"
+    )
 }
 
 #[test]

@@ -151,6 +151,8 @@ pub struct CandidateRun {
     pub fitted: Fitted,
     /// The modelled devices.
     pub devices: Vec<DeviceRun>,
+    /// The layers that tell numbers about themselves.
+    pub layers: Vec<LayerRun>,
     /// Busy share of the busiest device; `None` if no device is a model.
     pub busy: Option<f64>,
     /// Energy of all devices in joules.
@@ -250,6 +252,46 @@ pub struct DeviceRun {
     pub read_bytes: u64,
     /// Bytes written to its medium.
     pub written_bytes: u64,
+}
+
+/// What one layer told of itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerRun {
+    /// Its name in the stack.
+    pub name: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its numbers.
+    pub stats: Vec<LayerStat>,
+}
+
+impl LayerRun {
+    /// The numbers that are not 0, for people.
+    pub fn text(&self) -> String {
+        let told = self.stats.iter().filter(|stat| stat.end != 0.0).map(LayerStat::text);
+        told.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// One number of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LayerStat {
+    /// Its name, with the unit last.
+    pub name: &'static str,
+    /// Its value when counting began; `None` if everything counts.
+    pub begin: Option<f64>,
+    /// Its value at the end.
+    pub end: f64,
+}
+
+impl LayerStat {
+    fn text(&self) -> String {
+        let shown = |value: f64| if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.3}") };
+        match self.begin {
+            None => format!("{} {}", self.name, shown(self.end)),
+            Some(begin) => format!("{} {} (warm-up {})", self.name, shown(self.end), shown(begin)),
+        }
+    }
 }
 
 /// How requests were changed, or not played, because a volume could not take them as recorded.

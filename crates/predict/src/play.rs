@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use esker_base::units::size_human;
 use esker_base::{ByteRange, Nanos, Time};
-use esker_block::{Bio, Buf, Device, ExtentState, Kind, Reply};
+use esker_block::{Bio, Buf, Device, ExtentState, Kind, Reply, Stat};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
-use esker_stack::{Export, ExportSpec, Spec, Stack};
+use esker_stack::{Export, ExportSpec, PartStats, Spec, Stack};
 use esker_trace_block::Speed;
 
 use crate::calibration::{Calibration, ClientCost, twin};
@@ -21,7 +21,7 @@ use crate::input::Reel;
 use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
-use crate::outcome::{CandidateRun, DeviceRun, VolumeRun};
+use crate::outcome::{CandidateRun, DeviceRun, LayerRun, LayerStat, VolumeRun};
 use crate::plan::Watch;
 use crate::player::{Bounds, Player, Stop, Volume, Volumes, play_all};
 use crate::product::Product;
@@ -297,6 +297,7 @@ impl Play<'_> {
             energy_j: is_model.then(|| devices.iter().map(|device| device.energy_j).sum()),
             price_usd: is_model.then(|| devices.iter().map(|device| device.price_usd).sum()),
             devices,
+            layers: layers(player),
             known_errors: known_error::of(&self.candidate.spec),
             events: world.digest().map_or(0, |(_, events)| events),
             digest: world.digest().map(|(digest, _)| digest),
@@ -311,7 +312,7 @@ impl Play<'_> {
         let stack = &player.stack;
         let before = |name: &str| player.begun.get()?.iter().find(|part| part.name == name)?.usage;
         let spec = |name: &str| self.candidate.spec.devices.iter().find(|device| device.name == name);
-        let device = |part: esker_stack::PartStats| {
+        let device = |part: PartStats| {
             let usage = part.usage?.since(&before(&part.name).unwrap_or_default());
             let size_bytes = stack.device(&part.name).map_or(0, |device| device.limits().size);
             Some(DeviceRun {
@@ -357,6 +358,21 @@ impl Play<'_> {
         let share = drain.as_secs_f64() / self.span().as_secs_f64();
         self.load.is_open() && drain > DRAIN_MIN && share > DRAIN_SHARE
     }
+}
+
+/// What the layers tell of themselves, if they tell anything.
+fn layers(player: &Player) -> Vec<LayerRun> {
+    let before = player.begun.get().filter(|_| player.counting != Counting::ALL);
+    let begin = |part: &PartStats, name: &str| {
+        let part = before?.iter().find(|before| before.name == part.name)?;
+        part.stats.iter().find(|stat| stat.name == name).map(|stat| stat.value)
+    };
+    let layer = |part: PartStats| {
+        let stat = |stat: &Stat| LayerStat { name: stat.name, begin: begin(&part, stat.name), end: stat.value };
+        LayerRun { kind: part.kind, stats: part.stats.iter().map(stat).collect(), name: part.name.clone() }
+    };
+    let told = player.stack.stats().into_iter().filter(|part| part.usage.is_none() && !part.stats.is_empty());
+    told.map(layer).collect()
 }
 
 /// Whether a volume has, or may have, bytes that were never written.

@@ -9,7 +9,7 @@ use super::words::{changed, columns, energy, percent, products};
 use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::outcome::{CandidateRun, Comparison, DeviceRun, WRITTEN_BY};
+use crate::outcome::{CandidateRun, Comparison, DeviceRun, LayerRun, WRITTEN_BY};
 
 /// How the comparison was asked for.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +37,7 @@ pub fn page(comparison: &Comparison, origin: &Origin) -> Result<String, PredictE
         comparison.against.as_ref().map_or(String::new(), against),
         traces(&comparison.traces),
         devices(&comparison.runs),
+        layers(&comparison.runs),
         section("Before you quote a figure", &list(&comparison.caveats)),
         reproduce(comparison, origin),
     ];
@@ -163,6 +164,19 @@ fn devices(runs: &[CandidateRun]) -> String {
     let rows: Vec<Vec<String>> =
         runs.iter().flat_map(|run| run.devices.iter().map(move |device| row(run, device))).collect();
     section("Devices", &table(&titles(&names), &rows, None))
+}
+
+/// Nothing if no layer tells numbers that are not 0.
+fn layers(runs: &[CandidateRun]) -> String {
+    let of_run = |run: &CandidateRun| {
+        let row = |layer: &LayerRun| vec![run.name.clone(), layer.name.clone(), layer.kind.to_string(), layer.text()];
+        run.layers.iter().map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = runs.iter().flat_map(of_run).filter(|row| !row[3].is_empty()).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => section("Layers", &table(&titles(&["candidate", "layer", "kind", "numbers"]), &rows, None)),
+    }
 }
 
 fn reproduce(comparison: &Comparison, origin: &Origin) -> String {

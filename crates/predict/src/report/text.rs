@@ -6,7 +6,7 @@ use esker_base::units::size_human;
 use super::words::{changed, columns, products};
 use crate::against::Against;
 use crate::facts::Facts;
-use crate::outcome::Comparison;
+use crate::outcome::{CandidateRun, Comparison};
 
 /// What was played and how, the table, the verdict, and what to know before quoting a figure.
 pub fn text(comparison: &Comparison) -> String {
@@ -42,8 +42,15 @@ fn head(comparison: &Comparison) -> Vec<String> {
     lines.extend(comparison.traces.iter().map(|facts| format!("trace    {}", trace(facts))));
     lines.extend(comparison.runs.iter().map(|run| format!("stack    {}: {}", run.name, run.what)));
     lines.extend(products(&comparison.runs).into_iter().map(|line| format!("drive    {line}")));
+    lines.extend(comparison.runs.iter().flat_map(layers));
     lines.push(format!("digests  {}{verified}", digests.join(", ")));
     lines
+}
+
+/// A line for each layer that tells numbers.
+fn layers(run: &CandidateRun) -> impl Iterator<Item = String> {
+    let told = run.layers.iter().map(|layer| (layer, layer.text())).filter(|(_, text)| !text.is_empty());
+    told.map(|(layer, text)| format!("layer    {}: {} ({}): {text}", run.name, layer.name, layer.kind))
 }
 
 fn pareto(comparison: &Comparison) -> String {

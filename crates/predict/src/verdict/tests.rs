@@ -35,6 +35,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> CandidateRun {
         first_failure: None,
         fitted: Fitted::default(),
         devices: Vec::new(),
+        layers: Vec::new(),
         busy: None,
         energy_j: None,
         price_usd: Some(price),

@@ -34,7 +34,7 @@ const LAYERS: [Layer; 22] = [
     layer("logvol", 1, "segment=256KiB size=SIZE"),
     layer("thin", 1, "segment=256KiB ports=\"one=SIZE\""),
     layer("dedup", 1, ""),
-    layer("cache", 2, "line=16KiB dirty=0.2 clean_share=0.5"),
+    layer("cache", 2, "line=16KiB dirty=0.2 dirty_age=0s clean_share=0.5"),
     layer("reorg", 2, "interval=2s write_buffer=0.5"),
     layer("spindown", 2, "idle_after=20ms pressure=0.3"),
     layer("offload", 2, "idle_after=20ms"),
