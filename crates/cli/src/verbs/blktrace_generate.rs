@@ -17,7 +17,7 @@ use crate::verb::{About, Example, Run, Verb};
 pub const VERB: Verb = Verb::of::<Generate>(About {
     words: &["blktrace", "generate"],
     summary: "Make a block trace from a profile",
-    details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, fiu-like, borg-office, \
+    details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, msr-shift, fiu-like, borg-office, \
               borg-developer, borg-svn, borg-web, bltk-like, postmark-like, adversarial-uniform and \
               adversarial-hot-set, or a TOML file of your own; --show prints one, with the source of each number. One \
               profile, seed and length give the same requests again. --calibrate prints target and measured figures of a \

@@ -102,6 +102,9 @@ pub enum Kind {
         near: f64,
         /// Part of the requests that continues exactly where the one before ended.
         next: f64,
+        /// The popularity of grains changes, or stays without it.
+        #[serde(default)]
+        renew: Option<Renewal>,
     },
     /// Scripts: orders of places that are gone through again. Each request is a step of a run of one.
     Scripts {
@@ -135,6 +138,16 @@ pub enum Kind {
         /// How many walk over it.
         walkers: u32,
     },
+}
+
+/// How the most popular grains change.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Renewal {
+    /// So many seconds after the last time ...
+    pub every_s: f64,
+    /// ... this part of the grains of the curve's first pair becomes the least popular, and others move up.
+    pub part: f64,
 }
 
 fn check_part(name: &'static str, part: f64) -> Result<(), ProfileFlaw> {
@@ -171,9 +184,9 @@ impl Kind {
             Kind::Streams { count, from, to, run } => {
                 Box::new(streams::Streams::new(bytes, longest, *count, [*from, *to], *run, draw)?)
             }
-            Kind::Visits { grain, reach, curve, head, near, next } => {
+            Kind::Visits { grain, reach, curve, head, near, next, renew } => {
                 let grains = Grains::new(bytes, *grain, longest, layout)?;
-                Box::new(visits::Visits::new(grains, *reach, curve, *head, *near, *next)?)
+                Box::new(visits::Visits::new(grains, *reach, curve, *head, *near, *next, *renew)?)
             }
             Kind::Scripts { grain, reach, per_gib, steps, exponent, stray, next, near, renew_s, renew_part } => {
                 let grains = Grains::new(bytes, *grain, longest, layout)?;

@@ -30,6 +30,7 @@ pub const BUILTIN: &[Builtin] = builtin![
     "streams",
     "spc1-like",
     "msr-like",
+    "msr-shift",
     "fiu-like",
     "adversarial-uniform",
     "adversarial-hot-set",

@@ -143,6 +143,32 @@ fn msr_like_is_within_5_percent_of_the_printed_week() {
 }
 
 #[test]
+fn msr_shift_is_what_it_says() {
+    assert_calibrated("msr-shift", 0.01, 24.0, 8);
+}
+
+/// The hottest places of six hours are not those of the next six, and flows of one volume move together.
+#[test]
+fn msr_shift_renews_its_hot_places() {
+    let profile = small("msr-shift");
+    let hottest = |hours: std::ops::Range<u64>| {
+        let mut counts = std::collections::BTreeMap::new();
+        for r in records("msr-shift", &profile, 1, 24.0) {
+            if hours.contains(&(r.at.0 / 3_600_000_000_000)) && r.volume == 20 {
+                *counts.entry(r.offset >> 20).or_insert(0u32) += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(grain, count)| (std::cmp::Reverse(*count), *grain));
+        counts.into_iter().take(10).map(|(grain, _)| grain).collect::<Vec<_>>()
+    };
+    let common = |a: &[u64], b: &[u64]| a.iter().filter(|grain| b.contains(grain)).count();
+    let [early, late, noon, evening] = [0..3, 3..6, 12..15, 18..24].map(hottest);
+    assert!(common(&early, &late) >= 4, "{early:?} {late:?}");
+    assert!(common(&early, &noon) == 0 && common(&noon, &evening) < 4, "{early:?} {noon:?} {evening:?}");
+}
+
+#[test]
 fn fiu_like_is_within_5_percent_of_the_printed_week() {
     assert_calibrated("fiu-like", 0.002, 168.0, 8);
 }

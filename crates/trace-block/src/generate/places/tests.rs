@@ -77,6 +77,7 @@ fn visits_follow_their_curve_and_stay_near() {
         head: 0.5,
         near: 0.7,
         next: 0.2,
+        renew: None,
     };
     let offsets = offsets(&mut *build(&kind, 16 * GIB).unwrap(), 1_000_000, Nanos::ZERO);
     let used = popularity(&offsets);
@@ -133,8 +134,15 @@ fn writes_of_a_reuse_walk_repeat_themselves() {
 
 #[test]
 fn numbers_that_make_no_sense_are_refused() {
-    let visits =
-        |curve: Vec<(f64, f64)>, next| Kind::Visits { grain: GRAIN, reach: 0.5, curve, head: 0.5, near: 0.5, next };
+    let visits = |curve: Vec<(f64, f64)>, next| Kind::Visits {
+        grain: GRAIN,
+        reach: 0.5,
+        curve,
+        head: 0.5,
+        near: 0.5,
+        next,
+        renew: None,
+    };
     let cases = [
         (Kind::Zipf { exponent: -1.0, grain: GRAIN }, "exponent"),
         (Kind::Zipf { exponent: 1.0, grain: 1000 }, "grain"),
@@ -169,7 +177,7 @@ fn any_kind() -> impl proptest::strategy::Strategy<Value = Kind> {
         ),
         (0u32..4, part(), part(), part()).prop_map(|(count, from, to, run)| Kind::Streams { count, from, to, run }),
         (grain(), part(), curve, part(), part(), part()).prop_map(|(grain, reach, curve, head, near, next)| {
-            Kind::Visits { grain, reach, curve, head, near, next }
+            Kind::Visits { grain, reach, curve, head, near, next, renew: None }
         }),
         (part(), part(), 0u32..4).prop_map(|(from, space, walkers)| Kind::Reuse { from, space, walkers }),
     ]

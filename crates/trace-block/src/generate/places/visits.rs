@@ -1,8 +1,8 @@
 //! Visits to grains whose popularity follows a given curve. Because the length of a visit does not depend on the grain,
 //! the curve is also that of the requests, whatever the visits' length.
 
-use super::{Ask, Grains, Places, ProfileFlaw, anywhere, check_part};
-use esker_base::Stream;
+use super::{Ask, Grains, Places, ProfileFlaw, Renewal, anywhere, check_part};
+use esker_base::{Nanos, Stream};
 
 /// One piece of the curve: up to the part `space` of the grains fall the part `share` of the requests; inside the piece
 /// the share grows as the power `slope` of the space.
@@ -66,6 +66,7 @@ pub(super) struct Visits {
     curve: Curve,
     near: f64,
     next: f64,
+    renew: Option<Renewal>,
     /// First byte of the grain that is visited, and where in it the last request ended.
     visited: Option<u64>,
     end: u64,
@@ -80,20 +81,35 @@ impl Visits {
         head: f64,
         near: f64,
         next: f64,
+        renew: Option<Renewal>,
     ) -> Result<Visits, ProfileFlaw> {
         check_part("reach", reach)?;
         check_part("near", near)?;
         check_part("next", next)?;
         ProfileFlaw::Next { next, near }.unless(next <= near)?;
         ProfileFlaw::Head(head).unless(head > 0.0 && head <= 1.0)?;
+        if let Some(Renewal { every_s, part }) = renew {
+            check_part("part", part)?;
+            ProfileFlaw::Renewal(every_s).unless(every_s > 0.0)?;
+        }
         let reached = ((grains.count() as f64 * reach).round() as u64).clamp(1, grains.count());
-        Ok(Visits { reached, curve: Curve::new(curve, head)?, grains, near, next, visited: None, end: 0, is_new: true })
+        let curve = Curve::new(curve, head)?;
+        Ok(Visits { reached, curve, grains, near, next, renew, visited: None, end: 0, is_new: true })
     }
 
-    /// A rank, drawn by inversion of the curve.
-    fn rank(&self, draw: &mut Stream) -> u64 {
+    /// A grain, drawn by inversion of the curve.
+    fn drawn(&self, at: Nanos, draw: &mut Stream) -> u64 {
         let part = self.curve.space(draw.unit());
-        ((part * self.reached as f64) as u64).min(self.reached - 1)
+        let rank = ((part * self.reached as f64) as u64).min(self.reached - 1);
+        self.grains.start((self.first(at) + rank) % self.reached)
+    }
+
+    /// The number of the most popular grain: those before it were more popular once.
+    fn first(&self, at: Nanos) -> u64 {
+        let (Some(renew), Some(head)) = (self.renew, self.curve.0.first()) else { return 0 };
+        let renewals = (at.as_secs_f64() / renew.every_s) as u64;
+        let replaced = (head.space * self.reached as f64 * renew.part).round() as u64;
+        (u128::from(renewals) * u128::from(replaced) % u128::from(self.reached)) as u64
     }
 }
 
@@ -106,7 +122,7 @@ impl Places for Visits {
     fn offset(&mut self, ask: &Ask, draw: &mut Stream) -> u64 {
         let grain = match self.visited.filter(|_| !self.is_new) {
             Some(grain) => grain,
-            None => self.grains.start(self.rank(draw)),
+            None => self.drawn(ask.at, draw),
         };
         let goes_on = !self.is_new && draw.chance(self.next / self.near) && self.end + ask.len <= self.grains.size;
         let inside = if goes_on { self.end } else { anywhere(self.grains.size, ask.len, draw) };
