@@ -13,10 +13,15 @@ use esker_stack::{Spec, Stack};
 const LEN: usize = 4096;
 const BLOCKS: u64 = 64;
 
-/// The samples, and what stands below them.
+/// The samples, what stands below them, and other layers whose requests are counted.
 fn kinds() -> &'static [&'static Kind] {
-    let base: [&'static Kind; 4] =
-        [&esker_dev::memory::KIND, &esker_dev::null::KIND, &esker_layers::pass::KIND, &esker_layers::stats::KIND];
+    let base: [&'static Kind; 5] = [
+        &esker_dev::memory::KIND,
+        &esker_dev::null::KIND,
+        &esker_layers::pass::KIND,
+        &esker_layers::stats::KIND,
+        &esker_layer_cache::KIND,
+    ];
     let samples = esker_able_samples::ALL.iter().flat_map(|pair| [pair.vanilla, pair.able]);
     base.into_iter().chain(samples).collect::<Vec<_>>().leak()
 }

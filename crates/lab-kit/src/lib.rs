@@ -21,6 +21,8 @@ pub mod cgroup;
 pub mod cpu_time;
 pub mod evaluation;
 pub mod experiment;
+pub mod guest_console;
+pub mod instructions;
 pub mod machine;
 pub mod nbd_serving;
 pub mod peer;

@@ -4,12 +4,11 @@
 //! Costs are differences between runs of different length, so that start and end drop out. A request is half a write
 //! and half a read of 4 KiB, each alone.
 
-use std::process::Command;
-
 use esker_base::Nanos;
 use esker_block::{Bio, Buf};
 
-use esker_lab_kit::{Figure, Lab, LabError, Rig, peer};
+use esker_lab_kit::instructions::InstructionCounter;
+use esker_lab_kit::{Figure, Lab, LabError, Rig};
 
 /// Extensions: name, stack text in which VARIANT stands, and the thesis' two percentages if it has any.
 type Case = (&'static str, &'static str, Option<(f64, f64)>);
@@ -30,9 +29,7 @@ const PER_NANOSECOND: f64 = 1.0;
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     lab.say("building the program that is counted");
-    let args = ["build", "--quiet", "--release", "--package", "esker-able-samples", "--example", "requests"];
-    peer::output("cargo", &args)?;
-    let counter = Counter { requests: lab.scale(2_000, 20_000) };
+    let counter = InstructionCounter::new(lab.scale(2_000, 20_000))?;
     let alone = counter.instructions("vol = memory size=1MiB")?;
     let disk = disk_time(lab.seed)?;
     lab.say(format!(
@@ -55,41 +52,6 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let each = (unmatched - alone) / OTHERS as f64 / PER_NANOSECOND;
     figures.push(Figure::alone("unmatched_ns_max", each, "ns per extension that a request does not match, at most"));
     Ok(figures)
-}
-
-/// Runs the program under callgrind.
-struct Counter {
-    requests: u64,
-}
-
-impl Counter {
-    /// Instructions of one request through a stack.
-    fn instructions(&self, stack: &str) -> Result<f64, LabError> {
-        let (few, many) = (self.total(stack, self.requests)?, self.total(stack, 2 * self.requests)?);
-        Ok((many - few) as f64 / self.requests as f64)
-    }
-
-    fn total(&self, stack: &str, requests: u64) -> Result<u64, LabError> {
-        let program = target().join("release/examples/requests");
-        let fault = |what: String| peer::fault("valgrind", what);
-        let run = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(&program)
-            .args([stack, &requests.to_string()])
-            .output()
-            .map_err(|error| fault(error.to_string()))?;
-        let told = String::from_utf8_lossy(&run.stderr).into_owned();
-        if !run.status.success() {
-            return Err(fault(told));
-        }
-        let collected = told.lines().find_map(|line| line.split("Collected : ").nth(1));
-        collected.and_then(|count| count.trim().parse().ok()).ok_or_else(|| fault(format!("no count in: {told}")))
-    }
-}
-
-/// Where cargo puts what it builds.
-fn target() -> std::path::PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), Into::into)
 }
 
 /// Mean time of such requests at random places of a modelled disk.

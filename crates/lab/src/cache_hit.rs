@@ -10,6 +10,7 @@ use esker_block::{Bio, Buf};
 use esker_rt::Sim;
 use esker_stack::Stack;
 
+use esker_lab_kit::instructions::InstructionCounter;
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, timing};
 
@@ -17,6 +18,7 @@ use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, timing};
 const LINES: u64 = 1_000_000;
 const LINE: u64 = 4096;
 const WITH: &str = "h = null size=16GiB; f = null size=4400MiB; vol = cache line=4KiB bypass=0 on h, f";
+const SMALL: &str = "h = memory size=1MiB; f = memory size=8MiB; vol = cache line=4KiB bypass=0 on h, f";
 const WITHOUT: &str = "vol = null size=16GiB";
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -37,11 +39,23 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
         let stats = cached.stack.stats().into_iter().flat_map(|part| part.stats);
         stats.filter(|stat| stat.name == name).map(|stat| stat.value).sum::<f64>()
     };
-    Ok(vec![
+    let instructions = hit_instructions(lab);
+    if let Err(why) = &instructions {
+        lab.say(format!("hit_instructions is not counted: {why}"));
+    }
+    let counted = instructions.ok().map(|count| Figure::alone("hit_instructions", count, "instructions, half writes"));
+    let figures = [
         Figure::alone("hit_ns", more, "ns of CPU time").peer("the same without the cache, ns", timing::mean(&alone)),
         Figure::alone("hit_ratio", told("hit_ratio"), "share of the reads"),
         Figure::alone("bytes_per_line", told("memory_bytes") / told("slots"), "bytes of map, index and policy"),
-    ])
+    ];
+    Ok(figures.into_iter().chain(counted).collect())
+}
+
+/// Instructions that the cache adds to a hit, without the misses that an instruction waits for.
+fn hit_instructions(lab: &Lab<'_>) -> Result<f64, LabError> {
+    let counter = InstructionCounter::new(lab.scale(2_000, 20_000))?;
+    Ok(counter.instructions(SMALL)? - counter.instructions("vol = memory size=1MiB")?)
 }
 
 async fn fill(stack: Rc<Stack>) {

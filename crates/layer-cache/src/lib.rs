@@ -68,7 +68,7 @@ const PARAMS: &[Param] = &[
     Param::with_default(
         "dirty_age",
         ParamType::Span,
-        "30s",
+        "5s",
         "How long a line does not change, at least, before an idle home gets it.",
     ),
     Param::with_default("clean_share", ParamType::Ratio, "0.1", "Share of home's time that write-back takes then."),
