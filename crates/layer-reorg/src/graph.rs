@@ -72,8 +72,8 @@ impl AccessGraph {
         self.vertices.range(last..end).next_back().map_or(last, |(part, _)| *part)
     }
 
-    /// Cuts the vertex that reaches over `at`, if there is one. Edges to it go to its first part, edges from it leave
-    /// from its last part, and the first part is followed by the last as often as the vertex was asked for.
+    /// Cuts the vertex that reaches over `at`, if there is one. Edges to it go to its first part, and edges from it
+    /// leave from its last part. The first part is followed by the last as often as the vertex was asked for.
     pub fn cut(&mut self, at: u64) {
         let Some((first, vertex)) = self.vertices.range_mut(..at).next_back().filter(|(_, vertex)| vertex.end > at)
         else {
