@@ -1,5 +1,6 @@
-//! Runs a number of requests through a stack in virtual time, for counting what they cost: `requests STACK COUNT`. Half
-//! of them are writes of 4 KiB, half reads. The stack's volume is `vol`.
+//! Runs a number of requests through a stack in virtual time, for counting what they cost: `requests STACK COUNT
+//! [again]`. Half of them are writes of 4 KiB, half reads. With `again`, each read is of what was just written. The
+//! stack's volume is `vol`.
 
 #![allow(clippy::disallowed_methods, reason = "a program: it reads its arguments")]
 
@@ -28,9 +29,13 @@ fn kinds() -> &'static [&'static Kind] {
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
-    let [_, text, count] = args.as_slice() else {
-        eprintln!("usage: requests STACK COUNT");
-        return ExitCode::from(2);
+    let (text, count, step) = match args.as_slice() {
+        [_, text, count] => (text, count, 1),
+        [_, text, count, again] if again == "again" => (text, count, 2),
+        _ => {
+            eprintln!("usage: requests STACK COUNT [again]");
+            return ExitCode::from(2);
+        }
     };
     let count: u64 = count.parse().unwrap_or(0);
     let sim = Sim::new(SimConfig::seeded(1));
@@ -41,7 +46,7 @@ fn main() -> ExitCode {
     let answered = sim.block_on(async move {
         let mut answered = 0;
         for i in 0..count {
-            let (at, buf) = (i * 7 % BLOCKS * LEN as u64, Buf::unique(vol.stack().pool(), LEN));
+            let (at, buf) = (i / step * 7 % BLOCKS * LEN as u64, Buf::unique(vol.stack().pool(), LEN));
             let bio = if i % 2 == 0 { Bio::write(at, buf) } else { Bio::read(at, buf) };
             answered += u64::from(vol.submit(bio).await.result.is_ok());
         }

@@ -18,7 +18,7 @@ use esker_lab_kit::{Figure, Lab, LabError, cpu_time::CpuTime, timing};
 const LINES: u64 = 1_000_000;
 const LINE: u64 = 4096;
 const WITH: &str = "h = null size=16GiB; f = null size=4400MiB; vol = cache line=4KiB bypass=0 on h, f";
-const SMALL: &str = "h = memory size=1MiB; f = memory size=8MiB; vol = cache line=4KiB bypass=0 on h, f";
+const SMALL: &str = "h = null size=1MiB; f = null size=8MiB; vol = cache line=4KiB bypass=0 on h, f";
 const WITHOUT: &str = "vol = null size=16GiB";
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -54,8 +54,8 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 
 /// Instructions that the cache adds to a hit, without the misses that an instruction waits for.
 fn hit_instructions(lab: &Lab<'_>) -> Result<f64, LabError> {
-    let counter = InstructionCounter::new(lab.scale(2_000, 20_000))?;
-    Ok(counter.instructions(SMALL)? - counter.instructions("vol = memory size=1MiB")?)
+    let counter = InstructionCounter::new(lab.scale(2_000, 20_000))?.again();
+    Ok(counter.instructions(SMALL)? - counter.instructions("vol = null size=1MiB")?)
 }
 
 async fn fill(stack: Rc<Stack>) {

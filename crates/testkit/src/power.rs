@@ -163,7 +163,21 @@ pub fn check_script<F: Future<Output = ()> + 'static>(
     states_max: u64,
     script: impl Fn(Rc<Export>, Rc<dyn Device>) -> F,
 ) -> u64 {
-    let open = |rt: &Rt, env: &Env| Rc::new(bench::open_with(rt, kinds, text, env)) as Rc<dyn Device>;
+    check_script_then(kinds, [text, text], seeds, states_max, script)
+}
+
+/// As [`check_script`], with another text behind each crash: the same ends under a layer with other parameters.
+///
+/// # Panics
+/// As [`check_script`].
+pub fn check_script_then<F: Future<Output = ()> + 'static>(
+    kinds: &'static [&'static Kind],
+    [text, then]: [&str; 2],
+    seeds: RangeInclusive<u64>,
+    states_max: u64,
+    script: impl Fn(Rc<Export>, Rc<dyn Device>) -> F,
+) -> u64 {
+    let open = |rt: &Rt, env: &Env| Rc::new(bench::open_with(rt, kinds, then, env)) as Rc<dyn Device>;
     let states_of = |seed| {
         let journal = Journal::default();
         let sim = Sim::new(SimConfig::seeded(seed));

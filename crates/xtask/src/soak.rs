@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash|cache-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -84,6 +84,13 @@ static SOAKS: [Soak; 12] = [
         ..KILLS
     },
     Soak {
+        word: "cache-crash",
+        place: &["-p", "esker-layer-cache", "--lib"],
+        test: "tests::power::no_crash_loses_anything_for_a_long_time",
+        times: "1000000",
+        ..KILLS
+    },
+    Soak {
         word: "volume",
         place: &["-p", "esker-layer-logvol", "--lib"],
         test: "tests::collect::stress::nothing_is_lost_in_a_long_time",
@@ -131,6 +138,9 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak lfs-crash [--times N] [--seed N]`: N states of `lfs` by such scripts, a quarter of them beside a
 /// cleaner.
+///
+/// `cargo xtask soak cache-crash [--times N] [--seed N]`: N states of a cache with few slots, in each mode and with each
+/// mode behind the crash.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///

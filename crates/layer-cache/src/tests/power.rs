@@ -6,6 +6,7 @@ use esker_base::Nanos;
 use esker_block::{Bio, Buf, Device, Kind};
 use esker_stack::Export;
 use esker_testkit::power::{self, RECORDED};
+use esker_testkit::soak::SoakLength;
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
 
@@ -70,10 +71,44 @@ fn copies_that_come_and_go_lose_nothing_in_any_crash_state() {
         ("4KiB", "172KiB", "write-through"),
         ("4KiB", "172KiB", "write-around"),
     ] {
-        let text = format!(
-            "h = recorded size=64KiB latency=7us; r = recorded size={fast} latency=3us; \
-             a = delay write=1us jitter=20us on r; vol = cache dirty_age=0s mode={mode} line={line} bypass=0 clean_share=1 on h, a"
-        );
+        let text = churned(mode, line, fast);
         assert!(power::check_script(KINDS, &text, 1..=2, 11, churn) > 1000);
+    }
+}
+
+/// A cache with few slots.
+fn churned(mode: &str, line: &str, fast: &str) -> String {
+    format!(
+        "h = recorded size=64KiB latency=7us; r = recorded size={fast} latency=3us; a = delay write=1us jitter=20us on r; \
+         vol = cache dirty_age=0s mode={mode} line={line} bypass=0 clean_share=1 on h, a"
+    )
+}
+
+/// States behind which the cache starts in each mode.
+fn states_of_modes((line, fast): (&str, &str), seed: u64, states_max: u64) -> u64 {
+    let pairs = super::MODES.iter().flat_map(|mode| super::MODES.iter().map(move |then| (mode, then)));
+    let states = pairs.map(|(mode, then)| {
+        let texts = [churned(mode, line, fast), churned(then, line, fast)];
+        power::check_script_then(KINDS, [&texts[0], &texts[1]], seed..=seed, states_max, churn)
+    });
+    states.sum()
+}
+
+#[test]
+fn a_start_in_another_mode_behind_a_crash_loses_nothing() {
+    assert!(states_of_modes(("4KiB", "172KiB"), 3, 3) > 2000);
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak cache-crash"]
+fn no_crash_loses_anything_for_a_long_time() {
+    let length = SoakLength::told(1_000_000);
+    let (mut states, mut seed) = (0, length.seed);
+    while states < length.times {
+        for geometry in [("4KiB", "172KiB"), ("8KiB", "188KiB"), ("16KiB", "256KiB")] {
+            states += states_of_modes(geometry, seed, 23);
+        }
+        seed += 1;
+        println!("{states} of {} states", length.times);
     }
 }
