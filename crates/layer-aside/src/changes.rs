@@ -79,9 +79,9 @@ impl<D: Director> Aside<D> {
     }
 
     /// A write to the copy in a slot begins, which differs from home from now on.
-    pub(crate) fn change_slot(&self, slot: Slot) {
+    pub(crate) fn change_slot(&self, slot: Slot, range: ByteRange) {
+        self.dirty.borrow_mut().change(slot, self.units.pages(range));
         self.mark(slot, true, LowerSet::NONE);
-        self.dirty.borrow_mut().change(slot);
         self.units.map.writing(slot);
     }
 
@@ -247,7 +247,7 @@ impl<D: Director> Aside<D> {
             Some(_) if part.is_edge => Target::Home,
             Some(slot) => {
                 add(&self.counts.write_hits, 1);
-                self.change_slot(slot);
+                self.change_slot(slot, part.range);
                 Target::Slot(slot)
             }
             None => {
@@ -334,6 +334,7 @@ impl<D: Director> Aside<D> {
         let pages = self.units.whole_pages(part.range);
         let is_whole = self.units.is_whole(part);
         let marks = SlotMarks::default().with(SlotMarks::DIRTY);
+        self.dirty.borrow_mut().change(slot, pages.clone());
         self.publish(part.unit, slot, if is_whole { marks } else { marks.with(SlotMarks::PART) }, LowerSet::one(FAST));
         if !is_whole {
             self.units.map.masked(slot, &with(Mask::NONE, pages), LowerSet::one(FAST));

@@ -141,7 +141,7 @@ impl<D: Director> Aside<D> {
         result.map(|()| cleaned)
     }
 
-    /// Writes a copy home, unless it has gone or is clean.
+    /// Writes the pages of a copy home that may be newer, unless it has gone or is clean.
     ///
     /// # Errors
     /// The devices'.
@@ -155,7 +155,8 @@ impl<D: Director> Aside<D> {
         let mask = self.units.mask(slot);
         let mut page = 0;
         while page < self.units.pages_of_unit() {
-            let run = (page..self.units.pages_of_unit()).take_while(|page| mask.has(*page)).count() as u64;
+            let is_newer = |page: &u64| mask.has(*page) && self.dirty.borrow().has_page(slot, *page);
+            let run = (page..self.units.pages_of_unit()).take_while(is_newer).count() as u64;
             if run > 0 {
                 self.write_run(io, slot, range.start() + page * PAGE, run * PAGE).await?;
             }

@@ -21,7 +21,7 @@ use crate::director::Director;
 use crate::dirty::DirtySlots;
 use crate::fills::Missed;
 use crate::units::Units;
-use crate::{FAST, HOME, known};
+use crate::{FAST, HOME, PAGE, known};
 
 pub(crate) const BACKGROUND: Tag = Tag::of(Class::Background);
 /// Time between two looks at zones, and how many follow the last touch: zones go quiet after 30 s.
@@ -102,6 +102,7 @@ impl<D: Director> Aside<D> {
         let aside = Rc::new(Aside {
             rt: io.rt().clone(),
             pool: io.pool().clone(),
+            dirty: RefCell::new(DirtySlots::new(slots as usize, config.unit / PAGE, io.rt().now())),
             units: Units::new(map, config.unit),
             gate: Gate::default(),
             director: RefCell::new(director),
@@ -117,7 +118,6 @@ impl<D: Director> Aside<D> {
             home_under_way: Cell::default(),
             home_last: Cell::new(io.rt().now()),
             asked_last: Cell::new(io.rt().now()),
-            dirty: RefCell::new(DirtySlots::new(slots as usize, io.rt().now())),
             is_settled: Cell::default(),
             drains: Cell::default(),
             suspects,
@@ -248,7 +248,7 @@ impl<D: Director> Aside<D> {
 
     /// Bytes of memory of map, index and director.
     pub fn memory(&self) -> usize {
-        self.units.bytes() + self.director.borrow().bytes()
+        self.units.bytes() + self.director.borrow().bytes() + self.dirty.borrow().bytes()
     }
 
     /// What an operator must know.
@@ -279,7 +279,6 @@ impl<D: Director> Aside<D> {
         self.units.index(unit, slot);
         self.director.borrow_mut().placed(unit, slot);
         self.note_dirty(slot, marks.has(SlotMarks::DIRTY));
-        self.dirty.borrow_mut().change(slot);
         self.background.wake();
     }
 

@@ -285,7 +285,7 @@ impl<D: Director> Aside<D> {
         }
         self.director.borrow_mut().hit(slot, Access { range: bio.range, changes: true, tag: bio.tag });
         add(&self.counts.write_hits, 1);
-        self.change_slot(slot);
+        self.change_slot(slot, bio.range);
         ctx.scratch = Way::Change(slot).word(ticket);
         bio.range = span(self.units.place(slot, bio.offset()), bio.len());
         bio.dest = ctx.lower(FAST);

@@ -160,6 +160,23 @@ fn an_operator_has_all_lines_written_home() {
     });
 }
 
+#[test]
+fn home_gets_the_pages_of_a_line_that_changed_alone() {
+    with("line=64KiB", async |vol| {
+        read(&vol, 0, 4096).await;
+        until(&vol, "fills", 1).await;
+        // Home is not idle then.
+        read(&vol, 512 << 10, 4096).await;
+        write(&vol, 8 << 10, &[1; 4096]).await;
+        write(&vol, 40 << 10, &[2; 8192]).await;
+        until(&vol, "written_back", 1).await;
+        assert_eq!((count(&vol, "x", "writes"), count(&vol, "x", "write_bytes")), (2, 12 << 10));
+        let home = vol.stack().device("h").unwrap();
+        let found = read(&home, 0, 64 << 10).await;
+        assert_eq!((found[8 << 10], found[12 << 10], found[41 << 10], found[63 << 10]), (1, 0, 2, 0));
+    });
+}
+
 /// Home's flush takes a second. The flush of a client, and the first change of a clean line, do not wait for it.
 #[test]
 fn clients_do_not_wait_for_the_flush_of_a_write_back() {

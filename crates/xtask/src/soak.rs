@@ -28,7 +28,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 12] = [
+static SOAKS: [Soak; 13] = [
     KILLS,
     Soak {
         word: "stacks",
