@@ -336,6 +336,33 @@ fn moves_that_gain_most_come_first() {
 }
 
 #[test]
+fn small_changes_of_demand_move_few_extents() {
+    let sheets = Sheet::thesis();
+    let arrays =
+        arrays(&[(SSD, 1, 300), (SSD, 1, 300), (SAS, 4, 900), (SAS, 4, 900), (SATA, 4, 2000), (SATA, 4, 2000)]);
+    for (objective, share_max) in [(Objective::Cost, 0.02), (Objective::Power, 0.05)] {
+        let mut stream = stream(5, "jitter");
+        let mean = |stream: &mut Stream| 10f64.powf(stream.unit() * 3.0 - 2.5) as f32;
+        let demands: Vec<_> = (0..4000).map(|one| (4 + one % 2, Demand::random(mean(&mut stream)))).collect();
+        let (mut extents, mut moved) = (extents(&demands), Vec::new());
+        for _ in 0..10 {
+            for (extent, (_, mean)) in extents.iter_mut().zip(&demands) {
+                extent.demand = mean.times(0.97 + 0.06 * stream.unit() as f32);
+            }
+            let plan = Edt { objective }.plan(&epoch(&sheets, &arrays, &extents));
+            extents = carried_out(&arrays, &extents, &plan).1;
+            moved.push(plan.moves.len());
+        }
+        let most = *moved[1..].iter().max().unwrap();
+        assert!(
+            most as f64 <= share_max * demands.len() as f64,
+            "{objective:?}: {moved:?} of {} extents",
+            demands.len()
+        );
+    }
+}
+
+#[test]
 fn devices_are_filled_as_far_as_they_may() {
     let sheets = Sheet::thesis();
     let arrays = arrays(&[(SSD, 1, 10), (SAS, 1, 10), (SATA, 1, 10)]);
