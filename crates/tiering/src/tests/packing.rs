@@ -100,12 +100,11 @@ fn item_37_packing_with_residents_exceeds_neither_dimension() {
 
 #[test]
 fn residents_stay_where_they_fit() {
-    let mut wanted = wanted(&[0.5, 0.4, 0.3]);
-    wanted[0].at = Some(1);
+    let mut wanted = wanted(&[0.6, 0.5, 0.3]);
+    wanted[1].at = Some(0);
     wanted[2].at = Some(1);
     let packed = pack(&bins(2, 1.0, 10), &wanted, 0);
-    // All three would fit into one bin only with 1.2; two bins are needed, and 0.4 is new.
-    assert_eq!(packed.at, [Some(1), Some(0), Some(1)]);
+    assert_eq!(packed.at, [Some(1), Some(0), Some(1)], "a larger one that comes takes what is left");
 }
 
 #[test]

@@ -122,6 +122,44 @@ fn idle_arrived(plan: &Placement) -> u32 {
     plan.idle_moves.iter().filter(|moved| moved.from == NOWHERE).map(|moved| moved.extents).sum()
 }
 
+/// Devices' worth of time that is missing, and what all extents weigh by price.
+fn worth(epoch: &Epoch<'_>, at: &[u32], idle: &[u32]) -> (f64, f64) {
+    let sheet = |array: u32| &epoch.sheets[epoch.arrays[array as usize].tier];
+    let mut time: Vec<f64> = epoch.arrays.iter().map(|array| -f64::from(array.devices)).collect();
+    let mut weighs = 0.0;
+    for (extent, at) in epoch.extents.iter().zip(at) {
+        time[*at as usize] += model::performance(&extent.demand, sheet(*at));
+        weighs += Objective::Cost.burden(&extent.demand, EXTENT, sheet(*at));
+    }
+    let one = |array| Objective::Cost.burden(&Demand::default(), EXTENT, sheet(array));
+    weighs += (0..).zip(idle).map(|(array, idle)| f64::from(*idle) * one(array)).sum::<f64>();
+    (time.iter().map(|time| time.max(0.0)).sum(), weighs)
+}
+
+#[test]
+fn a_plan_is_never_worse_than_to_stay() {
+    let sheets = Sheet::thesis();
+    for seed in 0..2000 {
+        let mut stream = stream(seed, "staying");
+        let mut any = any(&mut stream);
+        any.extents.retain(|extent| extent.at != NOWHERE);
+        if any.arrays[0].extents_max == 0 {
+            continue;
+        }
+        let epoch = epoch(&sheets, &any.arrays, &any.extents);
+        let plan = Edt { objective: Objective::Cost }.plan(&epoch);
+        let before: Vec<u32> = any.extents.iter().map(|extent| extent.at).collect();
+        let [idle_before, idle_now] = [
+            any.arrays.iter().map(|array| array.idle).collect::<Vec<_>>(),
+            plan.loads.iter().map(|load| load.idle).collect(),
+        ];
+        let (stay, go) = (worth(&epoch, &before, &idle_before), worth(&epoch, &plan.at, &idle_now));
+        let is_no_more = |go: f64, stay: f64| go <= stay + 1e-8 * stay.max(1.0);
+        assert!(is_no_more(go.0, stay.0), "time that is missing: {go:?}, to stay {stay:?}");
+        assert!(go.0 < stay.0 - 1e-8 || is_no_more(go.1, stay.1), "burden: {go:?}, to stay {stay:?}");
+    }
+}
+
 /// The least overload and burden of any placement, by trying all.
 fn brute_force(epoch: &Epoch<'_>) -> (f64, f64) {
     let (arrays, extents) = (epoch.arrays, epoch.extents);
