@@ -2,12 +2,13 @@
 //!
 //! A planner gives a [`Table`]: what each extent takes of each tier, what it weighs there, and its rank. A step of the
 //! engine gives each extent to the tier where it weighs least among those that can serve it. It packs tier by tier, the
-//! fastest first; what finds no room goes on to the tier with the next higher burden. Idle extents come last, as counts.
+//! fastest first; what finds no room goes on to the tier with the next higher burden. Idle extents come last, as
+//! counts.
 //!
 //! A step is taken only if the whole then has less overload, or the same and less burden, or the same and fewer arrays
 //! in use. Steps are repeated until none is taken. So a second plan with equal numbers moves nothing.
 
-use crate::epoch::{Epoch, Extent, IdleMove, Lack, Load, Move, NOWHERE, Overload, Placement};
+use crate::epoch::{Epoch, IdleMove, Lack, Load, Move, NOWHERE, Overload, Placement, UsedExtent};
 use crate::pack::{Bin, SLACK, Wanted, pack};
 
 /// Most steps of one plan. Two are usual: the second finds nothing better.
@@ -36,7 +37,7 @@ pub(crate) struct Cell {
 }
 
 impl Table {
-    pub(crate) fn new(epoch: &Epoch<'_>, idle: Vec<f64>, cell: impl Fn(&Extent, usize) -> Cell) -> Table {
+    pub(crate) fn new(epoch: &Epoch<'_>, idle: Vec<f64>, cell: impl Fn(&UsedExtent, usize) -> Cell) -> Table {
         let tiers = epoch.sheets.len();
         let row = |extent| (0..tiers).map(move |tier| (extent, tier));
         let cells = epoch.extents.iter().flat_map(row).map(|(extent, tier)| cell(extent, tier)).collect();

@@ -8,7 +8,7 @@ pub const NOWHERE: u32 = u32::MAX;
 
 /// An extent in use.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Extent {
+pub struct UsedExtent {
     /// Its number in its volume.
     pub id: u32,
     /// The array on which it lies, or [`NOWHERE`].
@@ -42,7 +42,7 @@ pub struct Epoch<'a> {
     /// Arrays, by number.
     pub arrays: &'a [Array],
     /// Extents in use, each once.
-    pub extents: &'a [Extent],
+    pub extents: &'a [UsedExtent],
     /// Size of an extent, bytes.
     pub extent_bytes: f64,
     /// Idle extents that have no place yet.
@@ -116,7 +116,7 @@ impl Epoch<'_> {
             }
         }
         let arrays = self.arrays.len();
-        let is_lost = |extent: &&Extent| extent.at != NOWHERE && extent.at as usize >= arrays;
+        let is_lost = |extent: &&UsedExtent| extent.at != NOWHERE && extent.at as usize >= arrays;
         if let Some(extent) = self.extents.iter().find(is_lost) {
             return Err(EpochError::NoArray { extent: extent.id, array: extent.at, arrays });
         }

@@ -29,7 +29,7 @@ pub mod throttle;
 
 pub use classify::Classifier;
 pub use demand::{Collector, Demand, Smoothing, Transfers};
-pub use epoch::{Array, Epoch, Extent, NOWHERE, Placement};
+pub use epoch::{Array, Epoch, NOWHERE, Placement, UsedExtent};
 pub use history::History;
 pub use model::Objective;
 pub use planners::{Edt, Est, Planner};

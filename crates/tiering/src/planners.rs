@@ -2,7 +2,7 @@
 
 use crate::demand::Demand;
 use crate::engine::{Cell, Table, place};
-use crate::epoch::{Epoch, Extent, Placement};
+use crate::epoch::{Epoch, Placement, UsedExtent};
 use crate::history::History;
 use crate::model::{Objective, performance};
 use crate::sheet::Sheet;
@@ -66,7 +66,7 @@ impl Planner for Edt {
 
     fn plan(&mut self, epoch: &Epoch<'_>) -> Placement {
         checked(epoch);
-        let one = |extent: &Extent, tier: usize| cell(self.objective, epoch, &extent.demand, &epoch.sheets[tier]);
+        let one = |extent: &UsedExtent, tier: usize| cell(self.objective, epoch, &extent.demand, &epoch.sheets[tier]);
         place(epoch, &Table::new(epoch, idle(self.objective, epoch), one))
     }
 }
@@ -91,7 +91,7 @@ impl Planner for Est {
     fn plan(&mut self, epoch: &Epoch<'_>) -> Placement {
         checked(epoch);
         let epochs = f64::from(self.history.epochs().max(1));
-        let one = |extent: &Extent, tier: usize| {
+        let one = |extent: &UsedExtent, tier: usize| {
             let now = cell(self.objective, epoch, &extent.demand, &epoch.sheets[tier]);
             match self.history.of(extent.id) {
                 None => now,
@@ -125,7 +125,7 @@ impl Planner for ByIops {
 
     fn plan(&mut self, epoch: &Epoch<'_>) -> Placement {
         checked(epoch);
-        let one = |extent: &Extent, tier: usize| {
+        let one = |extent: &UsedExtent, tier: usize| {
             let (rank, peak) = (f64::from(extent.demand.iops), epoch.sheets[tier].iops);
             Cell { performance: if self.is_bounded { rank / peak } else { 0.0 }, burden: rank / peak, rank }
         };

@@ -5,7 +5,7 @@
 //! cheapest ones on which a plan finds room for each epoch.
 
 use crate::demand::Demand;
-use crate::epoch::{Array, Epoch, Extent, NOWHERE, Placement};
+use crate::epoch::{Array, Epoch, NOWHERE, Placement, UsedExtent};
 use crate::history::{History, InUse};
 use crate::model::{Objective, performance};
 use crate::planners::{Edt, Planner};
@@ -74,7 +74,7 @@ pub struct Striped {
 
 /// How many devices of each type.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sizing {
+pub struct Sizes {
     /// Whole devices of each type.
     pub counts: Vec<u32>,
     /// The same without rounding. In small systems rounding decides, so both are told.
@@ -85,13 +85,13 @@ pub struct Sizing {
     pub striped: Vec<Striped>,
 }
 
-impl Sizing {
+impl Sizes {
     /// Combines needs of epochs: the largest of each type.
-    pub fn of(tiers: usize, epochs: Vec<Vec<Need>>, striped: Vec<Striped>) -> Sizing {
+    pub fn of(tiers: usize, epochs: Vec<Vec<Need>>, striped: Vec<Striped>) -> Sizes {
         let largest = |tier: usize| epochs.iter().map(|needs| needs[tier].devices()).fold(0.0, f64::max);
         let fractional: Vec<f64> = (0..tiers).map(largest).collect();
         let counts = fractional.iter().map(|devices| whole(*devices)).collect();
-        Sizing { counts, fractional, epochs, striped }
+        Sizes { counts, fractional, epochs, striped }
     }
 
     /// Price of the whole devices, US dollars.
@@ -149,7 +149,7 @@ fn binned(sheets: &[Sheet], extent_bytes: f64, objective: Objective, demand: &De
 ///
 /// # Panics
 /// If there is no sheet.
-pub fn edt(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizing {
+pub fn edt(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizes {
     by_bins(sheets, load, load.epochs, objective)
 }
 
@@ -158,11 +158,11 @@ pub fn edt(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizin
 ///
 /// # Panics
 /// If there is no sheet.
-pub fn idt(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizing {
+pub fn idt(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizes {
     by_bins(sheets, load, &load.by_iops(), objective)
 }
 
-fn by_bins(sheets: &[Sheet], load: &Workload<'_>, epochs: &[Vec<(u32, Demand)>], objective: Objective) -> Sizing {
+fn by_bins(sheets: &[Sheet], load: &Workload<'_>, epochs: &[Vec<(u32, Demand)>], objective: Objective) -> Sizes {
     let bin = |demand: &Demand| binned(sheets, load.extent_bytes, objective, demand);
     let (idle_tier, _) = bin(&Demand::default());
     let mut striped = Vec::new();
@@ -177,7 +177,7 @@ fn by_bins(sheets: &[Sheet], load: &Workload<'_>, epochs: &[Vec<(u32, Demand)>],
             }
         }
     }
-    Sizing::of(sheets.len(), all, striped)
+    Sizes::of(sheets.len(), all, striped)
 }
 
 /// Baseline: static tiering. Each extent is on the type where the sum of its costs over all epochs is least, and each
@@ -185,7 +185,7 @@ fn by_bins(sheets: &[Sheet], load: &Workload<'_>, epochs: &[Vec<(u32, Demand)>],
 ///
 /// # Panics
 /// If there is no sheet.
-pub fn est(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizing {
+pub fn est(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizes {
     let history = History::new(sheets, load.extent_bytes, load.epochs.iter().map(Vec::as_slice));
     let least = |shares: &[f64]| {
         let burden = |tier: &usize| shares[*tier] * objective.weight(&sheets[*tier]);
@@ -207,11 +207,11 @@ pub fn est(sheets: &[Sheet], load: &Workload<'_>, objective: Objective) -> Sizin
         }
         epochs.push(needs);
     }
-    Sizing::of(sheets.len(), epochs, Vec::new())
+    Sizes::of(sheets.len(), epochs, Vec::new())
 }
 
 /// Baseline: one type alone, for room and for the peaks of requests and of bytes per second, by measured peaks.
-pub fn homogeneous(sheets: &[Sheet], tier: usize, load: &Workload<'_>) -> Sizing {
+pub fn homogeneous(sheets: &[Sheet], tier: usize, load: &Workload<'_>) -> Sizes {
     let sheet = &sheets[tier];
     let capacity = load.extents as f64 * sheet.capacity(load.extent_bytes) * load.growth;
     let sum =
@@ -223,7 +223,7 @@ pub fn homogeneous(sheets: &[Sheet], tier: usize, load: &Workload<'_>) -> Sizing
         needs[tier] = Need { performance: random.max(bytes) * load.growth, capacity };
         needs
     };
-    Sizing::of(sheets.len(), load.epochs.iter().map(need).collect(), Vec::new())
+    Sizes::of(sheets.len(), load.epochs.iter().map(need).collect(), Vec::new())
 }
 
 /// The cheapest whole devices on which a plan finds room and time for each epoch, each device being an array.
@@ -283,8 +283,8 @@ fn fresh(sheets: &[Sheet], load: &Workload<'_>, objective: Objective, in_use: &I
     // Growth is as many times the extents, each with its demand.
     let copies = (in_use.len() as f64 * load.growth).round() as usize;
     let extents = in_use.iter().cycle().take(copies).zip(0..);
-    let extents: Vec<Extent> =
-        extents.map(|((_, demand), id)| Extent { id, at: NOWHERE, demand: *demand, is_held: false }).collect();
+    let extents: Vec<UsedExtent> =
+        extents.map(|((_, demand), id)| UsedExtent { id, at: NOWHERE, demand: *demand, is_held: false }).collect();
     let idle = (load.extents as f64 * load.growth).ceil() as u64 - copies as u64;
     let (extent_bytes, idle_nowhere) = (load.extent_bytes, u32::try_from(idle).expect("a volume has 32-bit extents"));
     let epoch = Epoch { sheets, arrays: &arrays, extents: &extents, extent_bytes, idle_nowhere, fill: 1.0 };

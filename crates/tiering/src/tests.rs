@@ -31,8 +31,8 @@ pub(crate) fn arrays(rows: &[(usize, u32, u32)]) -> Vec<Array> {
     rows.iter().map(array).collect()
 }
 
-pub(crate) fn extents(demands: &[(u32, Demand)]) -> Vec<Extent> {
-    let extent = |(id, (at, demand)): (usize, &(u32, Demand))| Extent {
+pub(crate) fn extents(demands: &[(u32, Demand)]) -> Vec<UsedExtent> {
+    let extent = |(id, (at, demand)): (usize, &(u32, Demand))| UsedExtent {
         id: id as u32,
         at: *at,
         demand: *demand,
@@ -41,12 +41,12 @@ pub(crate) fn extents(demands: &[(u32, Demand)]) -> Vec<Extent> {
     demands.iter().enumerate().map(extent).collect()
 }
 
-pub(crate) fn epoch<'a>(sheets: &'a [Sheet], arrays: &'a [Array], extents: &'a [Extent]) -> Epoch<'a> {
+pub(crate) fn epoch<'a>(sheets: &'a [Sheet], arrays: &'a [Array], extents: &'a [UsedExtent]) -> Epoch<'a> {
     Epoch { sheets, arrays, extents, extent_bytes: EXTENT, idle_nowhere: 0, fill: 1.0 }
 }
 
 /// The epoch behind a plan that was carried out, with the same demands.
-pub(crate) fn carried_out(arrays: &[Array], extents: &[Extent], plan: &Placement) -> (Vec<Array>, Vec<Extent>) {
+pub(crate) fn carried_out(arrays: &[Array], extents: &[UsedExtent], plan: &Placement) -> (Vec<Array>, Vec<UsedExtent>) {
     let mut arrays = arrays.to_vec();
     for moved in &plan.idle_moves {
         if moved.from != NOWHERE {
@@ -54,7 +54,7 @@ pub(crate) fn carried_out(arrays: &[Array], extents: &[Extent], plan: &Placement
         }
         arrays[moved.to as usize].idle += moved.extents;
     }
-    let extents = extents.iter().zip(&plan.at).map(|(extent, at)| Extent { at: *at, is_held: false, ..*extent });
+    let extents = extents.iter().zip(&plan.at).map(|(extent, at)| UsedExtent { at: *at, is_held: false, ..*extent });
     (arrays, extents.collect())
 }
 

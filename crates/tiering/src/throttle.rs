@@ -34,7 +34,7 @@ impl Minute {
 
 /// When an array throttles.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct ThrottleLimits {
     /// Response over service above which it does.
     pub theta: f64,
     /// Response over service below which it no longer does.
@@ -44,18 +44,18 @@ pub struct Limits {
 }
 
 /// The limits of this project. The source prints none.
-pub const LIMITS: Limits = Limits { theta: 3.0, release: 2.0, iops: 10.0 };
+pub const LIMITS: ThrottleLimits = ThrottleLimits { theta: 3.0, release: 2.0, iops: 10.0 };
 
 /// The detector of one array.
 #[derive(Debug, Clone)]
 pub struct Throttle {
-    limits: Limits,
+    limits: ThrottleLimits,
     throttles: bool,
 }
 
 impl Throttle {
     /// Of an array that does not throttle.
-    pub fn new(limits: Limits) -> Throttle {
+    pub fn new(limits: ThrottleLimits) -> Throttle {
         Throttle { limits, throttles: false }
     }
 

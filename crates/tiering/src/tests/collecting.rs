@@ -1,3 +1,5 @@
+//! Tests of what extents ask.
+
 use super::*;
 use crate::classify::{HEADS_MAX, WINDOW};
 use crate::demand::ALPHA;

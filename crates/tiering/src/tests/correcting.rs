@@ -1,3 +1,5 @@
+//! Tests of throttling arrays and their relief.
+
 use super::*;
 use crate::control::{Backoff, Corrector, MIGRATION_SHARE, Phase, epoch_s, fell_below, moves_max};
 use crate::sheet::{SAS, SATA, SSD};

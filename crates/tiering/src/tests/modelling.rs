@@ -1,3 +1,5 @@
+//! Tests of the model and its objectives.
+
 use super::*;
 use crate::model::{Dimension, break_even, consumption, overtakes, performance};
 use crate::sheet::{SAS, SATA, SSD, SSD_WATTS_OF_RESULTS, peak_w, usd};

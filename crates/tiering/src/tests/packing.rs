@@ -1,3 +1,5 @@
+//! Tests of two-dimensional packing.
+
 use super::*;
 use crate::pack::{Bin, Packed, Wanted, first_fit_decreasing, pack};
 

@@ -1,3 +1,5 @@
+//! Tests of planners and their engine.
+
 use super::*;
 use crate::epoch::{IdleMove, Lack};
 use crate::planners::{NAMED, by_name};
@@ -10,7 +12,7 @@ fn planner(name: &str, history: History) -> Box<dyn Planner> {
 /// A volume of any shape on any arrays.
 struct Any {
     arrays: Vec<Array>,
-    extents: Vec<Extent>,
+    extents: Vec<UsedExtent>,
     idle_nowhere: u32,
 }
 
@@ -32,8 +34,8 @@ fn any(stream: &mut Stream) -> Any {
             let (id, is_held) = (extents.len() as u32, stream.chance(0.05));
             match stream.below(6) {
                 0 | 1 => arrays[array as usize].idle += 1,
-                2 => extents.push(Extent { id, at: array, demand: any_demand(stream), is_held }),
-                3 => extents.push(Extent { id, at: NOWHERE, demand: any_demand(stream), is_held }),
+                2 => extents.push(UsedExtent { id, at: array, demand: any_demand(stream), is_held }),
+                3 => extents.push(UsedExtent { id, at: NOWHERE, demand: any_demand(stream), is_held }),
                 4 => nowhere += 1,
                 _ => {}
             }
@@ -190,7 +192,7 @@ fn brute_force(epoch: &Epoch<'_>) -> (f64, f64) {
 
 fn burden(epoch: &Epoch<'_>, plan: &Placement) -> f64 {
     let sheet = |at: u32| &epoch.sheets[epoch.arrays[at as usize].tier];
-    let one = |(extent, at): (&Extent, &u32)| Objective::Cost.burden(&extent.demand, EXTENT, sheet(*at));
+    let one = |(extent, at): (&UsedExtent, &u32)| Objective::Cost.burden(&extent.demand, EXTENT, sheet(*at));
     epoch.extents.iter().zip(&plan.at).map(one).sum()
 }
 
@@ -340,7 +342,7 @@ fn a_held_extent_stays() {
     let sheets = Sheet::thesis();
     let arrays = arrays(&[(SSD, 1, 10), (SATA, 1, 10)]);
     let mut extents = extents(&[(0, Demand::random(0.001))]);
-    let plan = |extents: &[Extent]| Edt { objective: Objective::Cost }.plan(&epoch(&sheets, &arrays, extents)).at;
+    let plan = |extents: &[UsedExtent]| Edt { objective: Objective::Cost }.plan(&epoch(&sheets, &arrays, extents)).at;
     assert_eq!(plan(&extents), [1]);
     extents[0].is_held = true;
     assert_eq!(plan(&extents), [0]);

@@ -1,6 +1,8 @@
+//! Tests of devices for a load.
+
 use super::*;
 use crate::sheet::{SAS, SATA, SSD};
-use crate::sizing::{Need, Sizing, Workload, edt, est, homogeneous, idt, joint};
+use crate::sizing::{Need, Sizes, Workload, edt, est, homogeneous, idt, joint};
 
 type Epochs = Vec<Vec<(u32, Demand)>>;
 
@@ -26,7 +28,7 @@ fn item_31_a_bin_needs_the_larger_of_two_sums() {
 fn item_31_epochs_are_combined_by_type() {
     let need = |performance| Need { performance, capacity: 0.0 };
     let epochs = vec![vec![need(2.0), need(1.0)], vec![need(1.0), need(2.0)]];
-    let sizing = Sizing::of(2, epochs, vec![]);
+    let sizing = Sizes::of(2, epochs, vec![]);
     assert_eq!(sizing.counts, [2, 2]);
 }
 
