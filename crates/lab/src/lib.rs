@@ -60,6 +60,7 @@ mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod edt_table;
 mod exces;
 mod file_vs_fio;
 mod fs_arms;
@@ -291,6 +292,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::real("mrc-accuracy", mrc_accuracy::run)
         .about("Curves of misses by cache size: exact against simulated caches, estimates against exact, and their rates")
         .after("the issue of caches: no mismatch, 5 and 10 million references per second, errors of 0.01 and 0.015"),
+    Experiment::simulated("edt-table", edt_table::run)
+        .about("Printed numbers of extent-based tiering, computed again: shares of devices, break-evens, prices, watts (nothing runs)")
+        .after("the thesis on extending storage, section 3.4; acceptance items 28 and 30 of the issue on stacks that choose: 0.001, all prices"),
     Experiment::simulated("map-commit", map_commit::run)
         .about("Flushes and time of changes of the map of slots on a disk: shared commits, one for each, touched zones")
         .after("the issue of caches and tiers, item 9: at most 50 flushes per 1,000 updates, a fifth of the time"),
