@@ -139,8 +139,8 @@ const KEY: (&str, &str) = (
 /// `cargo xtask soak lfs-crash [--times N] [--seed N]`: N states of `lfs` by such scripts, a quarter of them beside a
 /// cleaner.
 ///
-/// `cargo xtask soak cache-crash [--times N] [--seed N]`: N states of a cache with few slots, in each mode and with each
-/// mode behind the crash.
+/// `cargo xtask soak cache-crash [--times N] [--seed N]`: N states of a cache with few slots, in each mode and with
+/// each mode behind the crash.
 ///
 /// `cargo xtask soak programs`: all programs of `data/behaviour` are recorded and replayed in two modes; some minutes.
 ///
