@@ -60,6 +60,8 @@ mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod edt_loads;
+mod edt_sizes;
 mod edt_table;
 mod exces;
 mod file_vs_fio;
@@ -295,6 +297,15 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("edt-table", edt_table::run)
         .about("Printed numbers of extent-based tiering, computed again: shares of devices, break-evens, prices, watts (nothing runs)")
         .after("the thesis on extending storage, section 3.4; acceptance items 28 and 30 of the issue on stacks that choose: 0.001, all prices"),
+    Experiment::simulated("edt-spc", edt_sizes::run_spc)
+        .about("Price of dynamic and static tiering, and of one type of disk, for an SPC-1-like load (counted; nothing is played)")
+        .after("the thesis on extending storage, section 6.2; the issue on stacks that choose: 1, 0.86"),
+    Experiment::simulated("edt-msr", edt_sizes::run_msr)
+        .about("The same for an MSR-like day of servers, and for one whose hot set moves (counted; nothing is played)")
+        .after("the thesis on extending storage, section 6.3, equal performance; the issue on stacks that choose: at most 0.70, at least 1"),
+    Experiment::simulated("edt-subworkloads", edt_sizes::run_subworkloads)
+        .about("The same for the server, data and source control volumes of that day (counted; nothing is played)")
+        .after("the thesis on extending storage, section 6.4"),
     Experiment::simulated("map-commit", map_commit::run)
         .about("Flushes and time of changes of the map of slots on a disk: shared commits, one for each, touched zones")
         .after("the issue of caches and tiers, item 9: at most 50 flushes per 1,000 updates, a fifth of the time"),
