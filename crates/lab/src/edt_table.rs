@@ -88,13 +88,16 @@ fn worst(pairs: &[Pair], lab: &Lab<'_>) -> f64 {
     pairs.iter().map(error).fold(0.0, f64::max)
 }
 
+/// A quantity, how it is computed for a type, and its printed values.
+type Quantity<'a> = (&'a str, Box<dyn Fn(&Sheet) -> f64 + 'a>, [f64; 3]);
+
 /// The derived table: one line for each quantity, one column for each type.
 fn table(sheets: &[Sheet; 3]) -> Vec<Pair> {
     let idle = Demand::default();
     let (random, stream) = (Demand::random(1.0), Demand { mb_per_s: 1.0, ..idle });
     // Without bytes an extent takes time alone.
     let weighs = |objective: Objective, demand, bytes| move |sheet: &Sheet| objective.burden(&demand, bytes, sheet);
-    let lines: [(&str, Box<dyn Fn(&Sheet) -> f64>, [f64; 3]); 8] = [
+    let lines: [Quantity<'_>; 8] = [
         ("share of room", Box::new(|sheet| sheet.capacity(EXTENT)), [3.556e-4, 1.422e-4, 6.40e-5]),
         ("dollars of room", Box::new(weighs(Objective::Cost, idle, EXTENT)), [0.15289, 0.04622, 0.01088]),
         (
@@ -117,7 +120,7 @@ fn table(sheets: &[Sheet; 3]) -> Vec<Pair> {
         ),
     ];
     let cell = |what: &str, sheet: &Sheet, ours, printed| Pair(format!("{what}, {}", sheet.name), ours, printed);
-    let line = |(what, ours, printed): &(&str, Box<dyn Fn(&Sheet) -> f64>, [f64; 3])| {
+    let line = |(what, ours, printed): &Quantity<'_>| {
         let cells = sheets.iter().zip(printed).map(|(sheet, printed)| cell(what, sheet, ours(sheet), *printed));
         cells.collect::<Vec<_>>()
     };
