@@ -4,6 +4,7 @@
 //! there: random requests, bytes of sequential ones, and all requests per second. A request is sequential within
 //! 512 KiB of the one before on its volume, as in the thesis (one stream head).
 
+use esker_tiering::demand::{Counts, Transfers};
 use esker_tiering::sizing::Workload;
 use esker_tiering::{Classifier, Demand};
 use esker_trace_block::generate::{Generator, Profile};
@@ -45,14 +46,6 @@ impl ExtentLoad {
     }
 }
 
-/// Counts of an extent in the epoch that runs.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    random: u32,
-    requests: u32,
-    sequential_bytes: u64,
-}
-
 /// A group of volumes while its trace is read.
 struct Group {
     load: ExtentLoad,
@@ -78,22 +71,13 @@ impl Group {
     /// A request counts for the extent in which it begins.
     fn count(&mut self, record: &Record, is_random: bool) {
         let Some(first) = self.first[record.volume as usize] else { return };
-        let counts = &mut self.counts[(u64::from(first) + record.offset / EXTENT) as usize];
-        counts.requests += 1;
-        match is_random {
-            true => counts.random += 1,
-            false => counts.sequential_bytes += record.len,
-        }
+        let extent = (u64::from(first) + record.offset / EXTENT) as usize;
+        self.counts[extent].count(record.len, is_random, Transfers::Sequential);
     }
 
     fn end_epoch(&mut self, seconds: f64) {
-        let demand = |counts: &Counts| Demand {
-            random: (f64::from(counts.random) / seconds) as f32,
-            mb_per_s: (counts.sequential_bytes as f64 / 1e6 / seconds) as f32,
-            iops: (f64::from(counts.requests) / seconds) as f32,
-        };
-        let used = self.counts.iter().enumerate().filter(|(_, counts)| counts.requests > 0);
-        self.load.epochs.push(used.map(|(extent, counts)| (extent as u32, demand(counts))).collect());
+        let used = self.counts.iter().enumerate().filter(|(_, counts)| !counts.is_empty());
+        self.load.epochs.push(used.map(|(extent, counts)| (extent as u32, counts.over(seconds))).collect());
         self.counts.fill(Counts::default());
     }
 }

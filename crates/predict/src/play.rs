@@ -362,9 +362,8 @@ impl Play<'_> {
 
 /// What the layers tell of themselves, if they tell anything.
 fn layers(player: &Player) -> Vec<LayerRun> {
-    let before = player.begun.get().filter(|_| player.counting != Counting::ALL);
     let begin = |part: &PartStats, name: &str| {
-        let part = before?.iter().find(|before| before.name == part.name)?;
+        let part = player.begun.get()?.iter().find(|before| before.name == part.name)?;
         part.stats.iter().find(|stat| stat.name == name).map(|stat| stat.value)
     };
     let layer = |part: PartStats| {

@@ -8,8 +8,8 @@
 //! faults and the device that follows them are in `esker-dev-sim`. Then [`races`] (schedules for layers that move
 //! blocks) and [`bench`] (short words for a stack under test). [`kept`], [`given`](mod@given) and [`spoil`] are ends
 //! and ways down for it, [`simulated`] is a disk that fails by plan. Then [`puppet`] (a process that does as it is
-//! told), [`soak`] (how long a soak is), [`skip`] (a test that this machine cannot run), [`generated`] (blocks of
-//! documents that records say), [`files`] (the harness of file systems).
+//! told) and [`soak`] (how long a soak is). [`skip`] is for tests that this machine cannot run, [`generated`] for
+//! blocks of documents that records say, [`files`] for the harness of file systems.
 
 #![forbid(unsafe_code)]
 

@@ -62,6 +62,40 @@ pub enum Transfers {
     All,
 }
 
+/// What an extent was asked in some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    random: u32,
+    requests: u32,
+    bytes: u64,
+}
+
+impl Counts {
+    /// Counts a request.
+    #[inline]
+    pub fn count(&mut self, bytes: u64, is_random: bool, transfers: Transfers) {
+        self.requests += 1;
+        self.random += u32::from(is_random);
+        if !is_random || transfers == Transfers::All {
+            self.bytes += bytes;
+        }
+    }
+
+    /// Whether there was no request.
+    pub fn is_empty(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// The mean demand, if they were counted over so many seconds.
+    pub fn over(&self, seconds: f64) -> Demand {
+        Demand {
+            random: (f64::from(self.random) / seconds) as f32,
+            mb_per_s: (self.bytes as f64 / 1e6 / seconds) as f32,
+            iops: (f64::from(self.requests) / seconds) as f32,
+        }
+    }
+}
+
 /// How a minute becomes a demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Smoothing {
@@ -75,10 +109,7 @@ pub struct Smoothing {
 #[derive(Debug, Clone, Copy)]
 struct Row {
     extent: u32,
-    random: u32,
-    requests: u32,
-    is_touched: bool,
-    bytes: u64,
+    counts: Counts,
     demand: Demand,
     /// Minutes that `demand` includes.
     minute: u32,
@@ -118,15 +149,10 @@ impl Collector {
     pub fn count(&mut self, extent: u32, bytes: u64, is_random: bool) {
         let at = self.row_of(extent);
         let row = &mut self.rows[at];
-        if !row.is_touched {
-            row.is_touched = true;
+        if row.counts.is_empty() {
             self.touched.push(extent);
         }
-        row.requests += 1;
-        row.random += u32::from(is_random);
-        if !is_random || self.smoothing.transfers == Transfers::All {
-            row.bytes += bytes;
-        }
+        row.counts.count(bytes, is_random, self.smoothing.transfers);
     }
 
     fn row_of(&mut self, extent: u32) -> usize {
@@ -136,9 +162,8 @@ impl Collector {
         }
         let at = self.rows.len();
         self.rows_of[extent as usize] = at as u32;
-        let none = Demand::default();
-        let minute = self.minute;
-        self.rows.push(Row { extent, random: 0, requests: 0, is_touched: false, bytes: 0, demand: none, minute });
+        let (counts, demand, minute) = (Counts::default(), Demand::default(), self.minute);
+        self.rows.push(Row { extent, counts, demand, minute });
         at
     }
 
@@ -147,16 +172,10 @@ impl Collector {
         let touched = std::mem::take(&mut self.touched);
         for extent in &touched {
             let row = &mut self.rows[self.rows_of[*extent as usize] as usize];
-            let seconds = PERIOD_S as f32;
-            let newest = Demand {
-                random: row.random as f32 / seconds,
-                mb_per_s: (row.bytes as f64 / 1e6 / PERIOD_S) as f32,
-                iops: row.requests as f32 / seconds,
-            };
+            let newest = std::mem::take(&mut row.counts).over(PERIOD_S);
             let before = decayed(row, self.minute, self.smoothing.alpha);
             row.demand = before.towards(&newest, self.smoothing.alpha);
             row.minute = self.minute + 1;
-            (row.random, row.requests, row.bytes, row.is_touched) = (0, 0, 0, false);
         }
         self.minute += 1;
         touched.len()
@@ -184,7 +203,7 @@ impl Collector {
         let mut at = 0;
         while at < self.rows.len() {
             let row = &self.rows[at];
-            if row.is_touched || !decayed(row, self.minute, self.smoothing.alpha).is_idle() {
+            if !row.counts.is_empty() || !decayed(row, self.minute, self.smoothing.alpha).is_idle() {
                 at += 1;
                 continue;
             }

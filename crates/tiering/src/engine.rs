@@ -66,6 +66,12 @@ struct State {
     idle_nowhere: u32,
 }
 
+impl State {
+    fn idle_in_all(&self) -> u64 {
+        self.idle.iter().map(|idle| u64::from(*idle)).sum::<u64>() + u64::from(self.idle_nowhere)
+    }
+}
+
 /// How good a state is: the less, the better, from the first number on.
 struct Worth {
     homeless: u64,
@@ -282,8 +288,7 @@ impl<'a> Step<'a> {
 
     /// Idle extents of each tier if no extent were in use.
     fn idle_by_tier(&self) -> Vec<u64> {
-        let mut waiting = self.from.idle.iter().map(|idle| u64::from(*idle)).sum::<u64>();
-        waiting += u64::from(self.from.idle_nowhere);
+        let mut waiting = self.from.idle_in_all();
         let mut by_tier = vec![0; self.table.tiers];
         for tier in self.idle_order() {
             let room = self.arrays_of(tier).iter().map(|array| u64::from(self.left[*array as usize].1)).sum();
@@ -297,8 +302,7 @@ impl<'a> Step<'a> {
     ///
     /// A tier has them on arrays that are in use, then on those with most of them. On these they stay if they can.
     fn idle(&self) -> (Vec<u32>, u32) {
-        let mut waiting = self.from.idle.iter().map(|idle| u64::from(*idle)).sum::<u64>();
-        waiting += u64::from(self.from.idle_nowhere);
+        let mut waiting = self.from.idle_in_all();
         let mut idle = vec![0; self.left.len()];
         let room = |array: u32| self.left[array as usize].1;
         for tier in self.idle_order() {

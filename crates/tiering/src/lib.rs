@@ -6,8 +6,9 @@
 //! Invariant: no I/O, no clock but the numbers it is given; never loses an extent in a plan.
 //!
 //! Reading order: [`sheet`] (a type of device), [`demand`] and [`classify`] (what an extent asks), [`model`] (what that
-//! takes and costs), [`epoch`] (what a planner sees and answers), [`pack`], `engine`, [`planners`], [`history`],
-//! [`sizing`] (devices for a load), [`throttle`] (devices that are too slow), [`control`] (when plans are made).
+//! takes and costs). Plans are made by [`epoch`] (what a planner sees and answers), [`pack`], `engine`, [`planners`]
+//! and [`history`]. Then [`sizing`] (devices for a load), [`throttle`] (devices that are too slow) and [`control`]
+//! (when plans are made).
 //!
 //! Units are decimal, as the source's: a MB is 10^6 bytes. A share is a part of one device.
 

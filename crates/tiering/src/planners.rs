@@ -22,7 +22,7 @@ pub trait Planner {
 /// Names of all planners.
 pub const NAMED: [&str; 5] = ["edt", "est", "idt", "greedy", "utilisation"];
 
-/// The planner of this name. The objective counts for `edt` and `est`; `est` places by what it has seen in `history`.
+/// The planner of this name. `edt` and `est` use the objective, and `est` places by `history`.
 pub fn by_name(name: &str, objective: Objective, history: History) -> Option<Box<dyn Planner>> {
     match name {
         "edt" => Some(Box::new(Edt { objective })),

@@ -89,22 +89,27 @@ fn what_one_flow_draws_does_not_shift_another() {
     assert!(one == second_flow("[[8192, 3], [16384, 1], [65536, 2]]"), "the first flow's sizes shift the second flow");
 }
 
+/// The ten grains of volume 20 with most requests in some hours of a day.
+fn hottest(name: &str, seed: u64, hours: std::ops::Range<u64>) -> Vec<u64> {
+    let mut counts = std::collections::BTreeMap::new();
+    for r in records(name, &small(name), seed, 24.0) {
+        if hours.contains(&(r.at.0 / 3_600_000_000_000)) && r.volume == 20 {
+            *counts.entry(r.offset >> 20).or_insert(0u32) += 1;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|(grain, count)| (std::cmp::Reverse(*count), *grain));
+    counts.into_iter().take(10).map(|(grain, _)| grain).collect()
+}
+
+fn common(a: &[u64], b: &[u64]) -> usize {
+    a.iter().filter(|grain| b.contains(grain)).count()
+}
+
 #[test]
 fn flows_of_one_volume_share_its_hot_places_and_seeds_move_them() {
-    let profile = small("msr-like");
-    let hottest = |seed, hours: std::ops::Range<u64>| {
-        let mut counts = std::collections::BTreeMap::new();
-        for r in records("msr-like", &profile, seed, 24.0) {
-            if hours.contains(&(r.at.0 / 3_600_000_000_000)) && r.volume == 20 {
-                *counts.entry(r.offset >> 20).or_insert(0u32) += 1;
-            }
-        }
-        let mut counts: Vec<_> = counts.into_iter().collect();
-        counts.sort_by_key(|(grain, count)| (std::cmp::Reverse(*count), *grain));
-        counts.into_iter().take(10).map(|(grain, _)| grain).collect::<Vec<_>>()
-    };
+    let hottest = |seed, hours| hottest("msr-like", seed, hours);
     let (busy, quiet, other) = (hottest(1, 0..12), hottest(1, 12..24), hottest(2, 0..12));
-    let common = |a: &[u64], b: &[u64]| a.iter().filter(|grain| b.contains(grain)).count();
     assert!(common(&busy, &quiet) >= 3, "{busy:?} {quiet:?}");
     assert_eq!(common(&busy, &other), 0, "{busy:?} {other:?}");
 }
@@ -150,19 +155,7 @@ fn msr_shift_is_what_it_says() {
 /// The hottest places of six hours are not those of the next six, and flows of one volume move together.
 #[test]
 fn msr_shift_renews_its_hot_places() {
-    let profile = small("msr-shift");
-    let hottest = |hours: std::ops::Range<u64>| {
-        let mut counts = std::collections::BTreeMap::new();
-        for r in records("msr-shift", &profile, 1, 24.0) {
-            if hours.contains(&(r.at.0 / 3_600_000_000_000)) && r.volume == 20 {
-                *counts.entry(r.offset >> 20).or_insert(0u32) += 1;
-            }
-        }
-        let mut counts: Vec<_> = counts.into_iter().collect();
-        counts.sort_by_key(|(grain, count)| (std::cmp::Reverse(*count), *grain));
-        counts.into_iter().take(10).map(|(grain, _)| grain).collect::<Vec<_>>()
-    };
-    let common = |a: &[u64], b: &[u64]| a.iter().filter(|grain| b.contains(grain)).count();
+    let hottest = |hours| hottest("msr-shift", 1, hours);
     let [early, late, noon, evening] = [0..3, 3..6, 12..15, 18..24].map(hottest);
     assert!(common(&early, &late) >= 4, "{early:?} {late:?}");
     assert!(common(&early, &noon) == 0 && common(&noon, &evening) < 4, "{early:?} {noon:?} {evening:?}");
