@@ -59,6 +59,13 @@ impl System {
         }
     }
 
+    /// Bytes that a device must write whole: no power cut tears them.
+    ///
+    /// The superblock of ext4 has 1 KiB and one checksum. Where a cut leaves half of it, ext4 refuses to mount.
+    pub(super) fn whole(self) -> u32 {
+        if self == System::Ext4 { 1024 } else { 512 }
+    }
+
     /// The program or driver that this machine lacks.
     pub fn missing(self) -> Option<String> {
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();

@@ -5,6 +5,7 @@
 //! own, under `unshare --mount`.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,6 @@ use rustix::fs::{Mode, OFlags};
 
 use super::bed::{System, run};
 
-const BLOCK: u32 = 512;
 /// Violations that are told.
 const TOLD_MAX: usize = 8;
 
@@ -137,7 +137,7 @@ fn record(system: System, made: Made, scale: WeakScale, folder: &Path) -> Result
     let journal = Journal::default();
     let reactor = Reactor::new(RealConfig::seeded(scale.seed)).map_err(|error| error.to_string())?;
     let rt = reactor.rt();
-    let leaf: Rc<dyn Device> = Recorder::leaf(&journal, &rt, &Media::new(made.1), BLOCK, Defer::Never);
+    let leaf: Rc<dyn Device> = Recorder::leaf(&journal, &rt, &Media::new(made.1), system.whole(), Defer::Never);
     let device = if scale.lies { Rc::new(Lying(leaf)) } else { leaf };
     let (seen, folder) = (journal.clone(), folder.to_path_buf());
     let histories = reactor.block_on(async move {
@@ -240,9 +240,18 @@ fn comparable(system: System, mut tree: TreeFacts) -> TreeFacts {
     tree
 }
 
+/// Writes an image in the place of the one before, as a new file.
+///
+/// A loop device stays with its file while any process has the device open, and programs that look for a free one open
+/// all of them. `mount -o loop` takes such a device again for the same file, with the blocks of the state before in its
+/// page cache.
 fn write_image(store: &SparseStore, bytes: u64, path: &Path) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = File::create(path).map_err(told)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        _ => {}
+    }
+    let file = File::create_new(path).map_err(told)?;
     file.set_len(bytes).map_err(told)?;
     let mut at = 0;
     for extent in store.extents(span(0, bytes)) {
@@ -285,4 +294,29 @@ fn look(
         found.push(Some(comparable(system, tree.map_err(|error| error.to_string())?)));
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    /// As a loop device holds the image before, while another process looks at the device.
+    #[test]
+    fn an_image_is_not_the_file_of_the_image_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        let mut store = SparseStore::default();
+        store.write(0, &[1; 512]);
+        write_image(&store, 4096, &image).unwrap();
+        let held = File::open(&image).unwrap();
+        write_image(&SparseStore::default(), 4096, &image).unwrap();
+        let now = File::open(&image).unwrap();
+        assert_ne!(held.metadata().unwrap().ino(), now.metadata().unwrap().ino());
+        let mut bytes = [0; 512];
+        held.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [1; 512]);
+        assert_eq!(now.metadata().unwrap().len(), 4096);
+    }
 }
