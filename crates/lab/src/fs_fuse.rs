@@ -1,8 +1,8 @@
 //! `fs-fuse`: what requests to our FUSE server take, against mergerfs.
 //!
 //! Both are mounted. Each call reaches its server: attributes are asked for anew, and what is read is not in the page
-//! cache of the mount. Rounds alternate. mergerfs is measured in each of its settings; the one with the best median over
-//! all rounds counts, call by call. The best of each round would be the luckiest of three draws beside one draw of ours.
+//! cache of the mount. Rounds alternate. mergerfs is measured in each of its settings; call by call, the one with the
+//! best median over all rounds counts. The best of each round would be the luckiest of three draws beside one of ours.
 //!
 //! There are two comparisons. In the first, our files lie in the memory of the server, those of mergerfs in a tmpfs.
 //! Where the kernel has FUSE over io_uring and it is switched on, a third mount takes its requests so, and is compared
