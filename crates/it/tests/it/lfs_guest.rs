@@ -1,8 +1,9 @@
 //! A guest's kernel and Esker read and write the same images of NILFS2.
 //!
 //! The guest fills three file systems: one that `mkfs.nilfs2` made, and two that Esker made and wrote to. Linux's own
-//! cleaner cleans the first one. Esker's has cleaned the last one, beside a snapshot, with moved blocks apart. The
-//! guest tells their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the
+//! cleaner cleans the first one. Esker's has cleaned the last one, beside a snapshot, with moved blocks apart. There a
+//! background scan of another snapshot is under way, whose place lies in the image: the kernel must not mind. The guest
+//! tells their trees when a snapshot was made and at the end, and what `lssu` and `lscp` say. Esker must see the
 //! same, and find nothing wrong. Then Esker writes to all of them again.
 
 use std::path::{Path, PathBuf};
@@ -99,8 +100,7 @@ type Kept = (u64, Vec<String>);
 /// Makes a snapshot between changes, and has the cleaner work until nothing is left to clean, with moved blocks apart.
 async fn clean(rt: &Rt, media: &Rc<Media>) -> Kept {
     let now = Stamp(1_700_000_050_000_000_000);
-    let config =
-        LfsConfig { moved_apart: true, age_sort: true, snapshots: SnapshotCounting::All, ..LfsConfig::usual() };
+    let config = LfsConfig { moved_apart: true, age_sort: true, ..background() };
     let fs = Rc::new(Lfs::open_with(rt, device(rt, media), now, config).await.unwrap());
     let mut player = actor(fs.clone());
     let mut kept = (0, Vec::new());
@@ -131,12 +131,28 @@ async fn clean(rt: &Rt, media: &Rc<Media>) -> Kept {
     kept
 }
 
+/// Counters follow snapshots in the background.
+fn background() -> LfsConfig {
+    LfsConfig { snapshots: SnapshotCounting::Background, ..LfsConfig::usual() }
+}
+
+/// Makes a snapshot and unmounts while counters do not follow it yet.
+async fn leave_a_scan(rt: &Rt, media: &Rc<Media>) -> Kept {
+    let now = Stamp(1_700_000_060_000_000_000);
+    let fs = Lfs::open_with(rt, device(rt, media), now, background()).await.unwrap();
+    let number = fs.ask(&["snapshot".to_string()]).await.unwrap();
+    let kept = (number.trim().parse().unwrap(), rows(&fs, Call::at(now)).await.unwrap());
+    assert!(stat(&fs, "scanning") > 0.0, "a scan is under way at the unmount");
+    fs.close().await.unwrap();
+    kept
+}
+
 fn stat(fs: &dyn FileSystem, name: &str) -> f64 {
     fs.stats().iter().find(|stat| stat.name == name).unwrap().value
 }
 
 /// Writes a file system of ours to a file. The last writer crashed. Answers the row of the file that it had synced.
-fn make(path: &Path, block_bytes: u32) -> (String, Option<Kept>) {
+fn make(path: &Path, block_bytes: u32) -> (String, Vec<Kept>) {
     let (media, sim) = (Media::new(DEVICE_BYTES), Sim::new(SimConfig::seeded(1)));
     let (rt, made) = (sim.rt(), media.clone());
     let config = MkfsConfig {
@@ -149,7 +165,10 @@ fn make(path: &Path, block_bytes: u32) -> (String, Option<Kept>) {
         mkfs(&rt, device(&rt, &made), &config).await.unwrap();
         play(&rt, &made, BEFORE, End::Unmount).await;
         is_clean(&rt, &made, "before the guest").await;
-        let kept = if config.live_counters { Some(clean(&rt, &made).await) } else { None };
+        let kept = match config.live_counters {
+            true => vec![clean(&rt, &made).await, leave_a_scan(&rt, &made).await],
+            false => Vec::new(),
+        };
         is_clean(&rt, &made, "cleaned").await;
         let rows = play(&rt, &made, SYNCED, End::Crash).await;
         (rows.into_iter().find(|row| row.starts_with(LARGE)).unwrap(), kept)
@@ -170,7 +189,7 @@ fn without_time(row: &str) -> Vec<&str> {
 const TIME: usize = 7;
 
 /// What Esker reads of a device is what the guest told, and the guest saw what was synced before.
-fn compare(path: &Path, name: &str, told: &GuestTold, made: Option<&(String, Option<Kept>)>) {
+fn compare(path: &Path, name: &str, told: &GuestTold, made: Option<&(String, Vec<Kept>)>) {
     let mut store = SparseStore::default();
     store.write(0, &std::fs::read(path).unwrap());
     let media = Media::of(DEVICE_BYTES, store);
@@ -187,7 +206,8 @@ fn compare(path: &Path, name: &str, told: &GuestTold, made: Option<&(String, Opt
     };
     let (segments, checkpoints) = (table("LSSU", "LSCP", 5), table("LSCP", "OVER", 7));
     let sim = Sim::new(SimConfig::seeded(1));
-    let (rt, name, own) = (sim.rt(), name.to_string(), made.and_then(|(_, kept)| kept.clone()));
+    let (rt, name) = (sim.rt(), name.to_string());
+    let own = made.map(|(_, kept)| kept.clone()).unwrap_or_default();
     sim.block_on(async move {
         is_clean(&rt, &media, &name).await;
         let volume = Rc::new(Volume::open(&rt, device(&rt, &media)).await.unwrap());
