@@ -193,6 +193,16 @@ pub enum KindError {
     /// The outside world refused: a path, a size, a permission.
     #[error("{0}")]
     Outside(String),
+    /// What was durable on a medium is damaged, and nothing older can serve.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl KindError {
+    /// What an open medium says: damage, or something else of the outside world.
+    pub fn of_medium(is_damage: bool, text: String) -> KindError {
+        if is_damage { KindError::Damaged(text) } else { KindError::Outside(text) }
+    }
 }
 
 /// Checked arguments: every parameter of the kind is there, unless it is optional.

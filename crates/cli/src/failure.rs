@@ -1,4 +1,5 @@
-//! How a command ends badly: exit status 1 if it failed, 2 if it was used wrongly; each line begins with `esker: `.
+//! How a command ends badly: exit status 1 if it failed, 2 if it was used wrongly, 3 if a medium is damaged; each line
+//! begins with `esker: `.
 
 use std::error::Error;
 use std::io;
@@ -12,6 +13,8 @@ use crate::terminal::Terminal;
 const FAILED: u8 = 1;
 /// Exit status of a command line that is not understood.
 const USAGE: u8 = 2;
+/// Exit status of a command that finds a damaged medium under its stack.
+const DAMAGED: u8 = 3;
 
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub enum Failure {
     Usage(String),
     /// It went wrong.
     Error(Box<dyn Error>),
+    /// The medium of a layer is damaged, and nothing older can serve.
+    Damaged(String),
     /// A program that was run ended with this status, and has said why itself.
     Passed(u8),
 }
@@ -34,7 +39,7 @@ impl Failure {
     /// What the user is told.
     pub fn text(&self) -> String {
         match self {
-            Failure::Usage(text) => text.clone(),
+            Failure::Usage(text) | Failure::Damaged(text) => text.clone(),
             Failure::Error(error) => with_causes(error.as_ref()),
             Failure::Passed(status) => format!("the program ended with status {status}"),
         }
@@ -46,6 +51,10 @@ impl Failure {
             Failure::Usage(text) => {
                 terminal.complain(text);
                 USAGE
+            }
+            Failure::Damaged(text) => {
+                terminal.complain(text);
+                DAMAGED
             }
             Failure::Error(error) if is_closed_pipe(error.as_ref()) => 0,
             Failure::Error(error) => {

@@ -134,6 +134,13 @@ pub enum SuperblockError {
 }
 
 impl SuperblockError {
+    /// Whether the medium is damaged: it is neither blank nor another one.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, SuperblockError::Checksum | SuperblockError::Range(_) | SuperblockError::Duplicate(_))
+    }
+}
+
+impl SuperblockError {
     /// Whether the device holds no medium of the format, sound or damaged.
     pub fn is_unmarked(&self) -> bool {
         matches!(self, SuperblockError::Blank | SuperblockError::Foreign(_))

@@ -1,9 +1,10 @@
 //! `cache-modes`: what lines, write modes and fills of the kind `cache` cost. A modelled flash drive stands before a
 //! modelled disk. Source: items 49, 50 and 56 of the specification of extensions.
 //!
-//! A load follows the printed numbers of the source: 60 % of the requests lie within 1 MiB of the one before, and the
-//! others go to places by Zipf's law. One client asks for 8 KiB, and pauses behind each answer for 20 ms in the mean.
-//! Its first half warms the cache. The mean time of an answer in its second half is what is told. Times are simulated.
+//! Lines are compared in [`crate::cache_lines`]. The load of all others follows the printed numbers of the source:
+//! 60 % of the requests lie within 1 MiB of the one before, and the others go to places by Zipf's law. One client asks
+//! for 8 KiB, and pauses behind each answer for 20 ms in the mean. Its first half warms the cache. The mean time of an
+//! answer in its second half is what is told. Times are simulated.
 
 use std::rc::Rc;
 
@@ -17,6 +18,8 @@ use esker_stack::Stack;
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
 
+use crate::cache_lines::LineLoad;
+
 /// Bytes of the part of the disk that is used, in places of 1 MiB.
 const FOOTPRINT: u64 = 4 * GIB;
 const PLACE: u64 = MIB;
@@ -25,9 +28,8 @@ const REQUEST: u64 = 8 * KIB;
 const PAUSE: Nanos = Nanos::millis(20);
 /// Share of requests within 1 MiB of the one before.
 const NEAR: f64 = 0.6;
-/// A cache of a hundredth of the footprint, and one in which everything fits.
+/// A cache of a hundredth of the footprint.
 const SMALL: u64 = FOOTPRINT / 100;
-const LARGE: u64 = FOOTPRINT + FOOTPRINT / 16;
 /// Room for the map and the slots that are kept free.
 const ROOM: u64 = 64 * MIB;
 
@@ -42,17 +44,24 @@ struct Case {
 }
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let requests = lab.scale(12_000, 100_000);
+    let requests = 100_000;
     let of = |fast, args, reads| Case { fast, args, reads, requests };
     let mean = |name: &str, case: Case| {
         let ms = mean_ms(lab.seed, case)?;
         lab.say(format!("{name}: {ms:.3} ms a request"));
         Ok::<_, LabError>(ms)
     };
-    let small =
-        [mean("small, 4 KiB", of(SMALL, "line=4KiB", 0.7))?, mean("small, 1 MiB", of(SMALL, "line=1MiB", 0.7))?];
-    let large =
-        [mean("large, 4 KiB", of(LARGE, "line=4KiB", 0.7))?, mean("large, 1 MiB", of(LARGE, "line=1MiB", 0.7))?];
+    let load = LineLoad::new(lab)?;
+    let lines = |name: &str, fast| {
+        let mut means = [0.0; 2];
+        for (mean, line) in means.iter_mut().zip(["4KiB", "1MiB"]) {
+            *mean = load.mean_ms(lab.seed, fast, line)?;
+            lab.say(format!("{name}, lines of {line}: {mean:.3} ms a request"));
+        }
+        Ok::<_, LabError>(means)
+    };
+    let [small, large] = load.sizes();
+    let (small, large) = (lines("small", small)?, lines("large", large)?);
     let modes =
         |reads| [of(FOOTPRINT / 4, "line=64KiB mode=write-through", reads), of(FOOTPRINT / 4, "line=64KiB", reads)];
     let [through, back] = modes(0.95);

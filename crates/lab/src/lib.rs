@@ -52,6 +52,7 @@ mod attach_vs_raw;
 mod borg;
 mod cache_guest;
 mod cache_hit;
+mod cache_lines;
 mod cache_live;
 mod cache_loads;
 mod cache_modes;

@@ -81,9 +81,10 @@ impl<D: Director> Aside<D> {
     /// The map is damaged or another one; home is not the one of the last stop.
     pub async fn open(config: AsideConfig, io: &Io, mut director: D) -> Result<Rc<Aside<D>>, KindError> {
         let told = |error: &dyn std::fmt::Display| KindError::Outside(format!("{}: {error}", config.name));
-        let (map, found) = SlotMap::open(io, FAST, &config.shape, &config.fast)
-            .await
-            .map_err(|error| KindError::Outside(format!("{}: the fast device {error}", config.name)))?;
+        let refused = |error: MapError| {
+            KindError::of_medium(error.is_damage(), format!("{}: the fast device {error}", config.name))
+        };
+        let (map, found) = SlotMap::open(io, FAST, &config.shape, &config.fast).await.map_err(refused)?;
         let (suspects, note) = match &found {
             Found::Fresh => (0, None),
             Found::Clean { note } => (0, Some(*note)),

@@ -37,7 +37,7 @@ use esker_layer_kit::{Io, Stateful, StatefulLayer};
 use crate::cache::PAGES_MIN;
 use crate::layout::Layout;
 use crate::run::Dedup;
-use crate::store::{Config, Store};
+use crate::store::{Config, OpenError, Store};
 
 const PARAMS: &[Param] = &[
     Param::with_default(
@@ -139,7 +139,9 @@ impl Stateful for Dedup {
     async fn open(config: Config, io: Io) -> Result<Rc<Dedup>, KindError> {
         let name = config.name.clone();
         let store = Store::open(config, &io).await;
-        let store = store.map_err(|error| KindError::Outside(format!("{name}: the lower device {error}")))?;
+        let refused =
+            |error: OpenError| KindError::of_medium(error.is_damage(), format!("{name}: the lower device {error}"));
+        let store = store.map_err(refused)?;
         Ok(Rc::new(Dedup::new(store)))
     }
 

@@ -154,6 +154,14 @@ pub enum MapError {
     Io(#[from] BioError),
 }
 
+impl MapError {
+    /// Whether what was durable is damaged.
+    pub fn is_damage(&self) -> bool {
+        let is_inside = matches!(self, MapError::Damaged { .. } | MapError::Stale { .. } | MapError::Range { .. });
+        is_inside || matches!(self, MapError::Superblock(error) if error.is_damage())
+    }
+}
+
 /// What a map was when it was opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {

@@ -1,6 +1,6 @@
 //! Requests over mapped pages are sent in parts.
 
-use esker_base::span;
+use esker_base::{Stream, span};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use esker_block::{Bio, Buf, Device, Flow, VolumeId};
 use esker_dev::{Defer, Media, MemoryDevice};
 use esker_layer_kit::Io;
 use esker_rt::mem::Pool;
-use esker_rt::sim::{SimConfig, twice};
+use esker_rt::sim::{Sim, SimConfig, twice};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 512;
@@ -80,6 +80,56 @@ fn a_request_over_several_pages_reads_and_writes_each_where_it_lies() {
         let error = error.result.unwrap_err().to_string();
         assert!(error.contains("of a device of 32768 bytes"), "{error}");
     });
+}
+
+/// Places of all pages of a volume: each on one of three devices, no two in one place.
+fn scattered(random: &mut Stream, pages: u64) -> BTreeMap<u64, LowerAddress> {
+    let mut places: Vec<LowerAddress> =
+        (0..3).flat_map(|lower| (0..pages).map(move |page| LowerAddress { lower, at: page * PAGE })).collect();
+    let mut draw = |page| (page, places.swap_remove(random.below(places.len() as u64) as usize));
+    (0..pages).map(&mut draw).collect()
+}
+
+/// Item 2 of the specification of extensions.
+#[test]
+fn a_million_requests_over_random_maps_are_those_of_a_flat_device() {
+    const PAGES: u64 = 32;
+    let mut random = Stream::named(1, "random maps");
+    for seed in 0..100 {
+        let pages = scattered(&mut random, PAGES);
+        let mut flat = vec![0_u8; (PAGES * PAGE) as usize];
+        let mut requests = Stream::named(seed, "requests");
+        let sim = Sim::new(SimConfig::seeded(seed));
+        let rt = sim.rt();
+        sim.block_on(async move {
+            let device = |_| -> Rc<dyn Device> {
+                Rc::new(MemoryDevice::over(&rt, Media::new(PAGES * PAGE), BLOCK as u32, Defer::Never))
+            };
+            let pool = Pool::default();
+            let io = Io::over(&rt, &pool, (0..3).map(device).collect());
+            for number in 0..10_000_u64 {
+                let first = requests.below(8 * PAGES);
+                let count = 1 + requests.below((8 * PAGES - first).min(24));
+                let (at, len) = ((first * BLOCK) as usize, (count * BLOCK) as usize);
+                let is_write = requests.chance(0.5);
+                if is_write {
+                    let blocks = flat[at..at + len].chunks_exact_mut(BLOCK as usize);
+                    blocks.enumerate().for_each(|(block, bytes)| bytes.fill((number + block as u64) as u8));
+                }
+                let mut bio = match is_write {
+                    true => Bio::write(at as u64, Buf::from_bytes(&pool, &flat[at..at + len])),
+                    false => Bio::read(at as u64, Buf::unique(&pool, len)),
+                };
+                let parts = pieces(bio.range, |at| map(&pages, at));
+                let done = match io.splitter().redirect(&mut bio, &parts).await {
+                    Flow::Done(done) => done,
+                    _ => io.submit(bio).await,
+                };
+                assert!(done.result.is_ok(), "{:?}", done.result);
+                assert!(is_write || done.buf.to_vec() == flat[at..at + len], "map {seed}, request {number}");
+            }
+        });
+    }
 }
 
 proptest! {

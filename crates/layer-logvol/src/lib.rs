@@ -161,7 +161,11 @@ impl Stateful for Served {
         let Setup { config, named } = setup;
         let name = config.name.clone();
         let outside = |error: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {error}"));
-        let volume = Volume::open(config, io.rt(), io.pool(), io.below().clone()).await.map_err(|e| outside(&e))?;
+        let refused = |error: open::OpenError| {
+            let is_damage = matches!(&error, open::OpenError::Recover(error) if error.is_damage());
+            KindError::of_medium(is_damage, format!("{name}: {error}"))
+        };
+        let volume = Volume::open(config, io.rt(), io.pool(), io.below().clone()).await.map_err(refused)?;
         let usable = match &named {
             Some(named) => named.open(&volume, io.below()).await,
             None => esker_layer_thin::demand_none(&volume, io.below()).await,

@@ -96,6 +96,14 @@ pub enum RecoverError {
     Unknown(SegmentNo, u64, BatchError),
 }
 
+impl RecoverError {
+    /// Whether what was durable is damaged.
+    pub fn is_damage(&self) -> bool {
+        let is_inside = matches!(self, RecoverError::Lost { .. } | RecoverError::Map(_) | RecoverError::Damaged { .. });
+        is_inside || matches!(self, RecoverError::Superblock(error) if error.is_damage())
+    }
+}
+
 /// A batch of the log, and where it and its data lie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Logged {

@@ -33,7 +33,10 @@ impl Offload {
                 superblock.check_new().map_err(unfit)?;
                 (superblock, Vec::new())
             }
-            Err(error) => return Err(outside(&format!("the device of the log {}", refusal(error, &slots)))),
+            Err(error) => {
+                let what = format!("{name}: the device of the log {}", refusal(error, &slots));
+                return Err(KindError::of_medium(error.is_damage(), what));
+            }
             Ok(superblock) => {
                 check_fit(&superblock, &config).map_err(|what| outside(&what))?;
                 let records = replay(io, &superblock, config.batch).await.map_err(|what| outside(&what))?;

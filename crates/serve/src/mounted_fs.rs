@@ -61,9 +61,14 @@ pub enum MountedFsError {
         /// The other mount.
         other: String,
     },
-    /// What is below it cannot be used. A whole sentence.
-    #[error("{0}")]
-    Below(String),
+    /// What is below it cannot be used.
+    #[error("{why}")]
+    Below {
+        /// A whole sentence.
+        why: String,
+        /// Whether a medium is damaged.
+        is_damage: bool,
+    },
 }
 
 /// A file system that is open and mounted. When the mount is gone, whatever removed it, the file system is closed.

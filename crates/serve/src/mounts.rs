@@ -88,7 +88,7 @@ fn told(error: &MountedFsError) -> String {
         | MountedFsError::Place(_)
         | MountedFsError::Mount(_)
         | MountedFsError::Nested { .. }
-        | MountedFsError::Below(_) => error.to_string(),
+        | MountedFsError::Below { .. } => error.to_string(),
     }
 }
 
@@ -163,7 +163,7 @@ async fn open(shared: &Shared, mount: &MountSpec, at: PathBuf, number: usize) ->
     let (kind, (options, rest)) = read(mount, kinds)?;
     let stack = &shared.stack;
     if let Some(why) = stack.unusable(&mount.name) {
-        return Err(MountedFsError::Below(why));
+        return Err(MountedFsError::Below { why, is_damage: stack.has_damage() });
     }
     let device = stack.mount_device(&mount.name).map(|device| {
         // Clients of a read-only export of the same bytes learn what the file system changes.

@@ -384,6 +384,11 @@ impl Served {
         stack.spec().exports.iter().filter_map(export).chain(mounts.iter().filter_map(mount)).collect()
     }
 
+    /// Whether the medium of a layer is damaged, so that it could not be opened.
+    pub fn has_damage(&self) -> bool {
+        self.0.stack.has_damage()
+    }
+
     /// Ends a start that is not to go on: nothing was served, layers are closed, and media that were made are removed.
     pub async fn abandon(self) {
         let shared = &self.0;

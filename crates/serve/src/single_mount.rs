@@ -220,7 +220,7 @@ async fn over(
 ) -> Result<Rc<MountedFs>, MountedFsError> {
     stack.opened().await;
     if let Some(why) = stack.unusable(export) {
-        return Err(MountedFsError::Below(why));
+        return Err(MountedFsError::Below { why, is_damage: stack.has_damage() });
     }
     let device = stack.export(export).expect("a stack has the exports of its text");
     MountedFs::start(rt, pool, order, Some(Rc::new(device) as Rc<dyn Device>)).await

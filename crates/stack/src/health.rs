@@ -18,6 +18,11 @@ impl Stack {
         let search = Search { spec: &spec, parts: &parts, seen: BTreeSet::new() };
         self.dead().or_else(|| search.below(outlet.device))
     }
+
+    /// Whether a layer could not be opened because its medium is damaged.
+    pub fn has_damage(&self) -> bool {
+        self.parts.borrow().instances.values().any(|instance| instance.is_damaged.get())
+    }
 }
 
 /// Looks for a layer that could not be opened; each part is visited once.

@@ -124,6 +124,7 @@ impl Stack {
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
         let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
         let Err(why) = result else { return self.note_sizes_of(&instance) };
+        instance.is_damaged.set(matches!(why, KindError::Damaged(_)));
         // Kinds begin their texts with the layer's name.
         let why = why.to_string();
         let why = why.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&why);

@@ -174,6 +174,8 @@ pub(crate) struct Instance {
     pub generated: Cell<u64>,
     /// Why it cannot be used, if opening it failed: a whole sentence.
     pub unusable: RefCell<Option<String>>,
+    /// Whether that is because its medium is damaged.
+    pub is_damaged: Cell<bool>,
     /// Whether its text demands that it be held to its kind's declaration.
     pub strict: Cell<bool>,
     /// What it did while its work was watched.
@@ -200,6 +202,7 @@ impl Instance {
             violations: Cell::new(0),
             generated: Cell::new(0),
             unusable: RefCell::default(),
+            is_damaged: Cell::default(),
             strict: Cell::new(false),
             work: Cell::default(),
             place: Cell::default(),

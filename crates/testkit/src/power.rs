@@ -195,6 +195,26 @@ pub fn check_script_then<F: Future<Output = ()> + 'static>(
     states
 }
 
+/// Judges what each crash of a run leaves on the media, in the order in which the text names them.
+///
+/// # Panics
+/// If `each` finds something wrong.
+pub fn check_media<F: Future<Output = ()> + 'static>(
+    kinds: &'static [&'static Kind],
+    text: &str,
+    bound: Bound,
+    script: impl FnOnce(Rc<Export>) -> F,
+    mut each: impl FnMut(&[Image]) -> Result<(), String>,
+) -> Count {
+    let (journal, sim) = (Journal::default(), Sim::new(SimConfig::seeded(bound.seed)));
+    let env = Env::of(Content::Recording(journal.clone()));
+    let vol = Rc::new(bench::open_with(&sim.rt(), kinds, text, &env));
+    sim.block_on(script(vol));
+    let told = |point, why: String| format!("{text}, crash before event {point}: {why}");
+    let count = crash::for_each_state(&journal, bound, |point, images| each(images).map_err(|why| told(point, why)));
+    count.unwrap_or_else(|broken| panic!("{broken}"))
+}
+
 /// Opens the stack over every state that a crash could have left of a recorded run.
 fn judge(
     open: &impl Fn(&Rt, &Env) -> Rc<dyn Device>,

@@ -205,6 +205,7 @@ fn refused(error: SingleMountError) -> Failure {
     match error {
         SingleMountError::FileSystem(MountedFsError::Kind(error)) => fs_kinds::refused(error),
         SingleMountError::FileSystem(MountedFsError::Options(error)) => Failure::Usage(error.to_string()),
+        SingleMountError::FileSystem(MountedFsError::Below { why, is_damage: true }) => Failure::Damaged(why),
         other => other.into(),
     }
 }

@@ -30,7 +30,7 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
               signal (SIGINT, SIGTERM) or `esker stop`. Then requests under way are answered and everything is flushed. \
               A second signal ends it at once. The server also holds the mounts of the text (`[[mount]]`). A stop first takes \
               them out of the tree, and serves what is in use until its last user leaves. If an export or a mount cannot be \
-              used, because a layer cannot use its medium, nothing is served: exit status 1, with the reason. Models of \
+              used, because a layer cannot use its medium, nothing is served: exit status 1, or 3 if the medium is damaged, with the reason. Models of \
               devices are paced in real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump.",
     examples: &[
@@ -121,23 +121,19 @@ impl Serve {
     }
 }
 
-/// Exports and mounts that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{0} Nothing is served, and what the start made is removed. Repair it, or serve the rest with --degraded-start."
-)]
-pub struct NotServed(String);
-
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Waits until the layers are open, and mounts what the text says. If an export or mount cannot be used then, the start
 /// is undone, unless that is allowed. It is undone too if the stop is asked for before: none then.
+///
+/// # Errors
+/// What cannot be used.
 pub async fn usable(
     served: Served,
     degraded_start: bool,
     mut asked: Asked,
-) -> Result<Option<(Served, Asked)>, NotServed> {
+) -> Result<Option<(Served, Asked)>, Failure> {
     if let Either::Right(()) = race(served.opened(), &mut asked).await {
         served.give_up().await;
         return Ok(None);
@@ -146,8 +142,13 @@ pub async fn usable(
     match degraded(&served).filter(|_| !degraded_start) {
         None => Ok(Some((served, asked))),
         Some(why) => {
+            let is_damage = served.has_damage();
             served.abandon().await;
-            Err(NotServed(why))
+            let text = format!(
+                "{why} Nothing is served, and what the start made is removed. Repair it, or serve the rest with \
+                 --degraded-start."
+            );
+            Err(if is_damage { Failure::Damaged(text) } else { Failure::Error(text.into()) })
         }
     }
 }

@@ -71,3 +71,33 @@ fn a_degraded_start_serves_the_others_and_says_everywhere_what_it_cannot_serve()
     let log = fs::read_to_string(dir.path().join("server.log")).unwrap();
     assert!(log.contains("v cannot be used: ") && !log.contains(" is dead"), "{log}");
 }
+
+/// One byte of both superblocks of a medium, which begin 4 KiB apart, is another one.
+fn spoil_superblocks(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).unwrap();
+    [100, 4196].into_iter().for_each(|at| bytes[at] ^= 1);
+    fs::write(path, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_damaged_medium_ends_the_start_with_a_status_of_its_own_and_nothing_is_begun_anew() {
+    let stacks = ["cache on h, m", "spindown on h, m", "offload on h, m", "dedup size=16MiB on m"];
+    for layer in stacks {
+        let dir = tempfile::tempdir().unwrap();
+        let text = format!(
+            "h = file path=DIR/h.img size=16MiB direct=false; m = file path=DIR/m.img size=16MiB direct=false; \
+             v = {layer}; export v = v nbd=unix:DIR/sock"
+        );
+        let text = text.replace("DIR", &dir.path().display().to_string());
+        let server = Server::start(dir.path(), &text, &[]);
+        server.signal("TERM");
+        assert_eq!(server.wait(), Some(0), "{layer}");
+        let medium = dir.path().join("m.img");
+        let spoiled = spoil_superblocks(&medium);
+        let control = dir.path().join("ctl").display().to_string();
+        let err = check_esker(&["serve", &text, "--control", &control], 3);
+        assert!(err.contains("v cannot be used") && err.contains("restore it from a copy"), "{layer}: {err}");
+        assert!(fs::read(&medium).unwrap() == spoiled, "{layer}: the medium is as it was");
+    }
+}

@@ -45,6 +45,13 @@ pub enum OpenError {
     Io(#[from] BioError),
 }
 
+impl OpenError {
+    /// Whether what was durable is damaged.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, OpenError::Journal(_)) || matches!(self, OpenError::Superblock(error) if error.is_damage())
+    }
+}
+
 impl Store {
     /// Finds the volume, or makes one on a blank lower device, and brings it to where its last commit left it.
     ///

@@ -3,11 +3,15 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
+use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Device, Kind, Tag};
+use esker_framing::superblock::SuperblockError;
+use esker_layer_kit::slots::MapError;
+use esker_layer_kit::slots::check::check as check_map;
 use esker_rt::mem::Pool;
 use esker_stack::Export;
-use esker_testkit::bench;
 use esker_testkit::power::{self, RECORDED};
+use esker_testkit::{Bound, bench};
 
 static KINDS: &[&Kind] = &[&crate::KIND, &esker_layers::delay::KIND, &RECORDED];
 
@@ -76,11 +80,37 @@ async fn replan(vol: Rc<Export>, top: Rc<dyn Device>) {
     }
 }
 
+/// Bytes of the area below.
+const AREA_BYTES: u64 = 188 << 10;
+const PLANNED: &str = "h = recorded size=64KiB latency=7us; r = recorded size=188KiB latency=3us; \
+                       a = delay write=1us jitter=20us on r; vol = reorg write_buffer=0.4 assoc=1ms on h, a";
+
 /// Item 19.
 #[test]
 fn a_crash_in_any_phase_of_a_plan_loses_nothing() {
-    let text = "h = recorded size=64KiB latency=7us; r = recorded size=188KiB latency=3us; \
-                a = delay write=1us jitter=20us on r; vol = reorg write_buffer=0.4 assoc=1ms on h, a";
-    let states = power::check_script(KINDS, text, 1..=8, 11, replan);
+    let states = power::check_script(KINDS, PLANNED, 1..=8, 11, replan);
     assert!(states >= 5_000, "only {states} states");
+}
+
+/// Item 18.
+#[test]
+fn a_page_has_one_copy_at_most_in_every_crash_state_of_a_plan() {
+    let (mut maps, mut blanks) = (0, 0);
+    let script = |vol: Rc<Export>| replan(vol.clone(), vol);
+    let count = power::check_media(KINDS, PLANNED, Bound { states_max: 11, seed: 1 }, script, |media| {
+        let area = media[1].over(&SparseStore::default());
+        let read = &mut |at, out: &mut [u8]| {
+            area.read(at, out);
+            Ok(())
+        };
+        match check_map(AREA_BYTES, read) {
+            Ok(verdict) if verdict.findings.is_empty() => maps += 1,
+            // Until the first head is durable.
+            Err(MapError::Superblock(SuperblockError::Blank)) => blanks += 1,
+            other => return Err(format!("{other:?}")),
+        }
+        Ok(())
+    });
+    assert!(maps >= 500 && blanks < 100, "{maps} of {} states have a map, and {blanks} are blank", count.states);
+    println!("{maps} maps");
 }
