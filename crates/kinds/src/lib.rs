@@ -38,6 +38,7 @@ pub const ALL: &[&Kind] = &[
     &esker_layer_cache::KIND,
     &esker_layer_reorg::KIND,
     &esker_layer_spindown::KIND,
+    &esker_layer_tier::KIND,
     &esker_layer_offload::KIND,
     &esker_layer_shepherd::KIND,
 ];
@@ -79,7 +80,8 @@ mod tests {
     #[test]
     fn each_format_of_media_has_one_checker() {
         let holds: Vec<&str> = ALL.iter().filter_map(|kind| kind.check).map(|check| check.holds).collect();
-        let expected = ["mirror", "volume", "dedup", "cache", "area of a reorganised disk", "spindown", "offload"];
+        let expected =
+            ["mirror", "volume", "dedup", "cache", "area of a reorganised disk", "spindown", "tier", "offload"];
         assert_eq!(holds, expected);
     }
 

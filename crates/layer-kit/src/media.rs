@@ -15,16 +15,19 @@ pub const OFFLOAD: [u8; 8] = *b"\x89EskOff\n";
 pub const VOLUME: [u8; 8] = *b"\x89EskVol\n";
 /// A map of slots.
 pub const SLOTS: [u8; 8] = *b"\x89EskMov\n";
+/// An end of a tier, but the first.
+pub const END: [u8; 8] = *b"\x89EskEnd\n";
 /// Memory of a layer.
 pub const REGION: [u8; 8] = *b"ESKRPAIR";
 
 /// All of them, with what a user calls their media.
-const NAMED: [([u8; 8], &str); 6] = [
+const NAMED: [([u8; 8], &str); 7] = [
     (MIRROR, "a member of a mirror"),
     (DEDUP, "a deduplicated volume"),
     (OFFLOAD, "a log of off-loaded writes"),
     (VOLUME, "a log-structured volume"),
     (SLOTS, "a map of slots"),
+    (END, "an end of a tier"),
     (REGION, "the memory of a layer"),
 ];
 

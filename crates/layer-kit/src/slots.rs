@@ -271,6 +271,11 @@ impl SlotMap {
         &self.layout
     }
 
+    /// The number that was drawn when the map was made.
+    pub fn id(&self) -> u128 {
+        self.set
+    }
+
     /// Slots.
     pub fn slots(&self) -> u32 {
         self.layout.slots

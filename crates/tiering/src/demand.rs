@@ -169,10 +169,15 @@ impl Collector {
 
     /// Ends the minute that runs: each touched extent's counts join its demand. Answers how many these were.
     pub fn roll(&mut self) -> usize {
+        self.roll_over(PERIOD_S)
+    }
+
+    /// The same for a period of another length, in seconds.
+    pub fn roll_over(&mut self, seconds: f64) -> usize {
         let touched = std::mem::take(&mut self.touched);
         for extent in &touched {
             let row = &mut self.rows[self.rows_of[*extent as usize] as usize];
-            let newest = std::mem::take(&mut row.counts).over(PERIOD_S);
+            let newest = std::mem::take(&mut row.counts).over(seconds);
             let before = decayed(row, self.minute, self.smoothing.alpha);
             row.demand = before.towards(&newest, self.smoothing.alpha);
             row.minute = self.minute + 1;
@@ -218,6 +223,11 @@ impl Collector {
     /// Extents that have rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.rows_of.len() * size_of::<u32>() + self.rows.len() * size_of::<Row>()
     }
 }
 

@@ -46,7 +46,8 @@ impl History {
         history
     }
 
-    fn add(&mut self, sheets: &[Sheet], extent_bytes: f64, epoch: &InUse) {
+    /// Adds an epoch. The types and the size of extents are the same in all epochs.
+    pub fn add(&mut self, sheets: &[Sheet], extent_bytes: f64, epoch: &InUse) {
         self.epochs += 1;
         for (extent, demand) in epoch {
             let none = || Sums { epochs: 0, shares: vec![0.0; sheets.len()], demand: [0.0; 3] };

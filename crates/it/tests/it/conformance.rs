@@ -62,6 +62,11 @@ pub const SAMPLES: &[Sample] = &[
          v = spindown idle_after=1ms pressure=0.3 on h,f",
     ),
     sample(
+        "tier",
+        "f = memory size=4MiB defer=always latency=5us; s = memory size=4MiB defer=always latency=90us; \
+         v = tier devices=\"ssd; sata\" size=4MiB look=200us epoch=1ms alpha=1 share=1 heads=1 on f,s",
+    ),
+    sample(
         "reorg",
         "h = memory size=1MiB defer=always latency=90us; f = memory size=512KiB defer=always latency=5us; \
          v = reorg interval=30ms write_buffer=0.5 on h,f",

@@ -341,10 +341,25 @@ impl SlotMap {
     /// # Errors
     /// As [`SlotMap::commit`].
     pub async fn settle(&self, io: &Io, note: &[u8; NOTE_BYTES]) -> Result<(), MapError> {
+        let all = (0..io.lowers()).fold(LowerSet::NONE, |all, lower| all.and(LowerSet::one(lower)));
+        self.settle_behind(io, note, all).await
+    }
+
+    /// The same for an owner that has flushed the other lower devices before: only those of `flushed` are flushed here.
+    ///
+    /// # Errors
+    /// As [`SlotMap::commit`].
+    pub async fn settle_behind(
+        &self,
+        io: &Io,
+        note: &[u8; NOTE_BYTES],
+        flushed: LowerSet,
+    ) -> Result<(), MapError> {
         if !self.session.borrow().is_begun {
             return Ok(());
         }
-        let flushed = io.flush_all().await;
+        let flushes = flushed.volumes(io).into_iter().map(|lower| Bio::flush().to(lower)).collect();
+        let flushed = io.all(flushes, WIDTH).await.into_iter().try_for_each(|flush| flush.result.map(drop));
         self.latching(flushed)?;
         self.reach(io, self.commits.asked()).await?;
         self.write_checkpoint(io).await?;

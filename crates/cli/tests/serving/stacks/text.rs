@@ -16,7 +16,7 @@ const fn layer(kind: &'static str, ends: usize, args: &'static str) -> Layer {
 }
 
 /// Every layer of the list of kinds; a test compares.
-const LAYERS: [Layer; 22] = [
+const LAYERS: [Layer; 23] = [
     layer("pass", 1, ""),
     layer("offset", 1, "start=64KiB"),
     layer("concat", 2, ""),
@@ -37,6 +37,7 @@ const LAYERS: [Layer; 22] = [
     layer("cache", 2, "line=16KiB dirty=0.2 dirty_age=0s clean_share=0.5"),
     layer("reorg", 2, "interval=2s write_buffer=0.5"),
     layer("spindown", 2, "idle_after=20ms pressure=0.3"),
+    layer("tier", 2, "devices=\"ssd; sata\" look=50ms epoch=200ms alpha=1 share=1"),
     layer("offload", 2, "idle_after=20ms"),
     layer("shepherd", 1, ""),
 ];
