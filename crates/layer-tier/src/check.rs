@@ -1,4 +1,4 @@
-//! How the media of a tier are checked while no stack uses them: the map of the first end, and the labels of the others.
+//! How the media of a tier are checked while no stack uses them: the map of the first end, the labels of the others.
 
 use std::error::Error;
 use std::io;

@@ -139,10 +139,16 @@ impl TierConfig {
     fn check(&self) -> Result<(), String> {
         let large = self.sheets.iter().find(|sheet| self.extent as f64 > sheet.bytes);
         if let Some(sheet) = large {
-            return Err(format!("an extent of {} bytes is larger than one {}; choose smaller extents", self.extent, sheet.name));
+            return Err(format!(
+                "an extent of {} bytes is larger than one {}; choose smaller extents",
+                self.extent, sheet.name
+            ));
         }
         let rules = [
-            (self.look > Nanos::ZERO && self.epoch >= self.look, "`look` must be above 0, and `epoch` at least as long"),
+            (
+                self.look > Nanos::ZERO && self.epoch >= self.look,
+                "`look` must be above 0, and `epoch` at least as long",
+            ),
             (self.alpha > 0.0, "`alpha` must be above 0"),
             ((1..=HEADS_MAX as u64).contains(&self.heads), "`heads` must be from 1 to 32"),
             (self.share > 0.0, "`share` must be above 0"),
@@ -182,7 +188,8 @@ fn ends(lowers: &[Limits], devices: Vec<Devices>, extent: u64) -> Result<(Vec<Sh
                 limits.size
             ));
         }
-        let slots = u32::try_from(slots).map_err(|_| format!("end {number} has too many extents; choose larger ones"))?;
+        let slots =
+            u32::try_from(slots).map_err(|_| format!("end {number} has too many extents; choose larger ones"))?;
         ends.push(EndConfig { limits: limits.clone(), devices, tier, slots });
     }
     Ok((sheets, ends))

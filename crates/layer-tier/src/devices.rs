@@ -38,7 +38,9 @@ const NEEDED: [&str; 4] = ["usd", "bytes", "rtime", "xtime"];
 /// # Errors
 /// The part that cannot be read, and what would be right.
 pub(crate) fn parse(text: &str) -> Result<Vec<Devices>, String> {
-    text.split(';').map(|part| parse_one(part.trim()).map_err(|why| format!("devices: \"{}\": {why}", part.trim()))).collect()
+    text.split(';')
+        .map(|part| parse_one(part.trim()).map_err(|why| format!("devices: \"{}\": {why}", part.trim())))
+        .collect()
 }
 
 fn parse_one(part: &str) -> Result<Devices, String> {

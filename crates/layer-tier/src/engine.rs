@@ -290,7 +290,9 @@ impl Tier {
         let lost = || {
             let end = self.ends.iter().position(|end| end.is_lost.get())?;
             let name = &self.config.name;
-            Some(Trouble::Degraded(format!("{name} goes on without end {end}, which does not answer. Its extents fail.")))
+            Some(Trouble::Degraded(format!(
+                "{name} goes on without end {end}, which does not answer. Its extents fail."
+            )))
         };
         self.latch.trouble().or_else(of_end).or_else(lost)
     }

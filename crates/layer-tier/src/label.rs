@@ -7,9 +7,7 @@
 use std::ops::RangeInclusive;
 
 use esker_block::{Bio, BioError, Buf, Class, Tag};
-use esker_framing::{
-    Features, HEADER, Header, Newest, SLOT, Superblock, SuperblockError, newest, seal, slot, slots,
-};
+use esker_framing::{Features, HEADER, Header, Newest, SLOT, Superblock, SuperblockError, newest, seal, slot, slots};
 use esker_layer_kit::{Io, media};
 
 /// Bytes of the body.

@@ -37,8 +37,8 @@ use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
-    Arity, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark, Medium, OpKind,
-    OpSet, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
+    Arity, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark, OpKind, OpSet,
+    Orders, Param, ParamType, Routes, Stat, Step, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task, media};
 
@@ -57,7 +57,11 @@ const PARAMS: &[Param] = &[
         "1MiB",
         "Bytes that move together, 1 MiB to 64 MiB; set when the tier is made.",
     ),
-    Param::optional("size", ParamType::Size, "Bytes of the volume; by default all that fits. Set when the tier is made."),
+    Param::optional(
+        "size",
+        ParamType::Size,
+        "Bytes of the volume; by default all that fits. Set when the tier is made.",
+    ),
     Param::with_default(
         "plan",
         ParamType::Choice(&["edt", "est", "idt", "greedy", "none"]),
@@ -100,7 +104,6 @@ pub static KIND: Kind = Kind {
     lowers: Arity::AtLeast(2),
     passes: OpSet::of(&[OpKind::Read, OpKind::Write, OpKind::Flush, OpKind::Zero, OpKind::Discard]),
     routes: Routes { forward: Ends::All, generate: Ends::All, spontaneous: true },
-    medium: Medium::Tables,
     needs_bytes: false,
     cost: Nanos(150),
     check: Some(check::MEDIA),

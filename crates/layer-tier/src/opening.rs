@@ -3,7 +3,7 @@
 //! A label follows the first head of the map, so an end with a label has a first end with a map. A fresh map, which was
 //! never begun, gets the labels that are missing.
 
-use esker_block::{Buf, BioError, KindError};
+use esker_block::{BioError, Buf, KindError};
 use esker_framing::SuperblockError;
 use esker_layer_kit::slots::{Found, MapError, NOTE_BYTES, SlotMap};
 use esker_layer_kit::{Io, media};
@@ -85,7 +85,10 @@ fn label_at(config: &TierConfig, end: usize, start: &[u8]) -> Result<Option<Labe
         (Err(error), _) => return Err(format!("end {end} {error}")),
     };
     if label.ends as usize != ends {
-        return Err(format!("end {end} belongs to a tier of {} ends, and {ends} are named; name all of them", label.ends));
+        return Err(format!(
+            "end {end} belongs to a tier of {} ends, and {ends} are named; name all of them",
+            label.ends
+        ));
     }
     if label.end as usize != end {
         return Err(format!("end {end} is end {} of its tier; name the devices in their order", label.end));

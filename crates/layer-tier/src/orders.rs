@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use esker_block::{Below, KindError, OrderInfo, Orders, Step};
+use esker_tiering::Objective;
 use esker_tiering::control::Phase;
 use esker_tiering::model::performance;
 use serde_json::{Value, json};
@@ -19,7 +20,11 @@ pub(crate) const ORDERS: &[OrderInfo] = &[
         doc: "Moves extents to an end; the next plan may move them again, unless there is none.",
     },
     OrderInfo { name: "drain", arguments: "END", doc: "Empties an end, and puts nothing there until the next start." },
-    OrderInfo { name: "explain", arguments: "EXTENT", doc: "Says where an extent lies, what it asks, and what it weighs." },
+    OrderInfo {
+        name: "explain",
+        arguments: "EXTENT",
+        doc: "Says where an extent lies, what it asks, and what it weighs.",
+    },
     OrderInfo { name: "ends", arguments: "", doc: "Says of each end what lies there, and how it does." },
 ];
 
@@ -96,6 +101,7 @@ impl Tier {
             })
         };
         let split = placing.split_of(extent);
+        let objective = Objective::NAMED.iter().find(|(_, known)| *known == self.config.objective);
         Ok(json!({
             "extent": extent,
             "end": placing.end_of(extent),
@@ -104,7 +110,7 @@ impl Tier {
             "random_per_s": demand.random,
             "mb_per_s": demand.mb_per_s,
             "requests_per_s": demand.iops,
-            "objective": esker_tiering::Objective::NAMED.iter().find(|(_, known)| *known == self.config.objective).map(|(name, _)| name),
+            "objective": objective.map(|(name, _)| *name),
             "ends": (0..self.ends.len()).map(weighs).collect::<Vec<_>>(),
         }))
     }

@@ -52,11 +52,6 @@ impl Places {
         self.ends.iter().map(|end| end.slots).sum()
     }
 
-    /// Extents at most: one slot of each end is spare.
-    pub(crate) fn extents_max(&self) -> u32 {
-        self.ends.iter().map(|end| end.slots - 1).sum()
-    }
-
     /// Number of the first slot of an end.
     fn first_of(&self, end: usize) -> u32 {
         self.ends[..end].iter().map(|end| end.slots).sum()
@@ -305,7 +300,7 @@ mod tests {
     #[test]
     fn extents_fill_the_ends_in_order_but_for_one_slot_each() {
         let places = places();
-        assert_eq!((places.slots(), places.extents_max()), (9, 6));
+        assert_eq!(places.slots(), 9);
         assert_eq!([0, 1, 2, 3, 4, 5].map(|extent| places.first_place(extent)), [0, 1, 3, 4, 5, 7]);
         assert_eq!([0, 2, 3, 6, 7, 8].map(|slot| places.end_of(slot)), [0, 0, 1, 1, 2, 2]);
         let placing = placing(&[]).unwrap();

@@ -108,7 +108,6 @@ impl Tier {
             let took = self.rt.now().since(begun);
             self.seen.borrow_mut().count(range, self.config.extent, Some((end, took)));
         }
-        // Only now: a mover that waits for this request must find that its end was changed.
         self.gate.leave(ticket);
     }
 

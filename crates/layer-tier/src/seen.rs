@@ -1,4 +1,4 @@
-//! What was seen of clients: the demand of extents, the response times of ends, and when it is time to look and to plan.
+//! What was seen of clients: the demand of extents, the response times of ends; and when to look and to plan.
 
 use std::collections::BTreeMap;
 

@@ -140,7 +140,10 @@ fn a_fresh_tier_moves_nothing_and_fills_its_ends_in_order() {
         let (extents, found) = (stat(&vol, "extents"), residents(&vol).await);
         assert_eq!(found.iter().sum::<u64>(), extents);
         let told = order(&vol, "ends").await.unwrap();
-        assert!(told["ends"].as_array().unwrap().iter().all(|end| end["free"] == 1), "one slot of each is spare: {told}");
+        assert!(
+            told["ends"].as_array().unwrap().iter().all(|end| end["free"] == 1),
+            "one slot of each is spare: {told}"
+        );
         assert_eq!((end_of(&vol, 0).await, end_of(&vol, extents - 1).await), (0, 2));
         let written = ["x", "y", "z"].map(|part| count(&vol, part, "write_bytes"));
         assert!(written[0] < 64 << 10 && written[1..] == [8192; 2], "the map and two labels: {written:?}");
@@ -166,9 +169,7 @@ fn item_11_a_flush_reaches_the_ends_that_were_written() {
 
 #[test]
 fn one_seed_gives_one_run() {
-    let text = format!(
-        "{ENDS} vol = tier {SHEETS} extent=4KiB plan=edt look=1ms epoch=4ms alpha=1 on x, y, z"
-    );
+    let text = format!("{ENDS} vol = tier {SHEETS} extent=4KiB plan=edt look=1ms epoch=4ms alpha=1 on x, y, z");
     esker_rt::sim::twice(esker_rt::SimConfig::seeded(5), |rt| {
         let text = text.clone();
         async move {

@@ -168,6 +168,7 @@ fn media_that_a_power_cut_left_half_made_are_made_again_and_never_served() {
         "a = bed bed=BED size=2097152; x = dedup on a; export x = x",
         "a = bed bed=BED size=2097152; x = shepherd spares=16 on a; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=1048576; x = offload on a, b; export x = x",
+        "a = bed bed=BED size=3145728; b = bed bed=BED size=3145728; x = tier devices=\"ssd; sata\" on a, b; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; x = mirror region=64KiB on a, b; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; x = mirror region=64KiB initial=assume-clean on a, b; export x = x",
         "a = bed bed=BED size=2097152; b = bed bed=BED size=2162688; m = mirror region=64KiB on a, b; c = crypt key=env:K on m; \

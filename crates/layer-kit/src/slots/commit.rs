@@ -349,12 +349,7 @@ impl SlotMap {
     ///
     /// # Errors
     /// As [`SlotMap::commit`].
-    pub async fn settle_behind(
-        &self,
-        io: &Io,
-        note: &[u8; NOTE_BYTES],
-        flushed: LowerSet,
-    ) -> Result<(), MapError> {
+    pub async fn settle_behind(&self, io: &Io, note: &[u8; NOTE_BYTES], flushed: LowerSet) -> Result<(), MapError> {
         if !self.session.borrow().is_begun {
             return Ok(());
         }

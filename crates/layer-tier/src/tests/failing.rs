@@ -22,7 +22,8 @@ fn with<F: Future<Output = ()> + 'static>(body: impl FnOnce(Export, Vec<Rc<Valve
     sim.block_on(async move {
         let valves: Vec<Rc<Valve>> = (0..3).map(|_| Valve::new(&rt)).collect();
         let end = |valve: &Rc<Valve>| -> Rc<dyn Device> {
-            let memory = MemoryDevice::over(&rt, Media::new(64 << 10), 512, Defer::Always(esker_base::Nanos::micros(5)));
+            let memory =
+                MemoryDevice::over(&rt, Media::new(64 << 10), 512, Defer::Always(esker_base::Nanos::micros(5)));
             Valved::over(Rc::new(memory), valve)
         };
         let env = given(valves.iter().map(end)).with(Sink::default());

@@ -67,7 +67,9 @@ fn clients_find_what_they_wrote_while_extents_move_over_three_ends() {
                 let len = (512 * (1 + rng.below(24))).min((96 << 10) - at);
                 let span = at as usize..(at + len) as usize;
                 match rng.below(8) {
-                    0..=2 => assert_eq!(read(&vol, at, len as usize).await, shadow[span], "round {round} of seed {seed}"),
+                    0..=2 => {
+                        assert_eq!(read(&vol, at, len as usize).await, shadow[span], "round {round} of seed {seed}")
+                    }
                     3 => {
                         bench::run(&vol, esker_block::Bio::zero(at, len)).await;
                         shadow[span].fill(0);
@@ -97,7 +99,8 @@ fn clients_find_what_they_wrote_while_extents_move_over_three_ends() {
 fn item_40_one_move_has_an_end_at_a_time() {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
-    let ends = ["a", "b", "c", "d"].map(|end| format!("{end} = memory size=64KiB defer=always latency=90us;")).join(" ");
+    let ends =
+        ["a", "b", "c", "d"].map(|end| format!("{end} = memory size=64KiB defer=always latency=90us;")).join(" ");
     let text = format!(
         "{ends} vol = tier devices=\"ssd; sas; sas; sata\" extent=4KiB size=48KiB plan=none throttle=false look=1h epoch=1h \
          on a, b, c, d"

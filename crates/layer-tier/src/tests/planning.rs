@@ -154,7 +154,11 @@ fn item_41_an_end_that_throttles_is_relieved() {
         assert_eq!(stat(&vol, "moved"), moved_by_plan + stat(&vol, "relieved"), "the plan rests");
         assert_eq!(order(&vol, "ends").await.unwrap()["phase"], "calm");
         bench::sleep(&vol, Nanos::secs(65)).await;
-        assert_eq!(order(&vol, "ends").await.unwrap()["phase"], "packing", "one epoch behind the last end that throttled");
+        assert_eq!(
+            order(&vol, "ends").await.unwrap()["phase"],
+            "packing",
+            "one epoch behind the last end that throttled"
+        );
     });
 }
 
