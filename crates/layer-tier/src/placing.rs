@@ -330,7 +330,7 @@ mod tests {
         let found = placing(&[(2, whole), (8, part)]).unwrap();
         assert_eq!((found.slot_of(4), found.split_of(4)), (2, Some(Split { next: 8, done: 3072 })));
         assert_eq!([0, 1, 2].map(|end| found.free(end)), [0, 2, 0]);
-        let why = |entries| placing(entries).err().unwrap();
+        let why = |entries: &[(u32, SlotEntry)]| placing(entries).err().unwrap();
         assert!(why(&[(2, whole), (6, whole)]).contains("two places of extent 4"));
         assert!(why(&[(2, part), (6, part)]).contains("two places of extent 4"));
         assert!(why(&[(0, whole)]).contains("names no place of extent 0"));

@@ -3,7 +3,7 @@
 use esker_testkit::bench::{self, read, write};
 use esker_testkit::kept::{peek, poke};
 
-use super::{KINDS, end_of, moved, order, residents, stat, with};
+use super::{KINDS, end_of, moved, residents, stat, with};
 
 const SIZE: u64 = 64 << 10;
 
