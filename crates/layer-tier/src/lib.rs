@@ -74,8 +74,8 @@ const PARAMS: &[Param] = &[
         "cost",
         "What the planners `edt` and `est` make small.",
     ),
-    Param::with_default("epoch", ParamType::Span, "30m", "Time between two plans."),
-    Param::with_default("look", ParamType::Span, "1m", "Time between two looks at counters and response times."),
+    Param::with_default("epoch", ParamType::Span, "30min", "Time between two plans."),
+    Param::with_default("look", ParamType::Span, "1min", "Time between two looks at counters and response times."),
     Param::with_default("alpha", ParamType::Ratio, "0.25", "Weight of the newest look in the demand of an extent."),
     Param::with_default(
         "heads",

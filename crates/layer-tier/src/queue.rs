@@ -62,6 +62,14 @@ impl Queue {
         dropped
     }
 
+    /// Drops all other moves. Answers how many these were.
+    pub(crate) fn drop_unplanned(&mut self) -> u64 {
+        let dropped = self.relief.len() + self.ordered.len();
+        self.relief.clear();
+        self.ordered.clear();
+        dropped as u64
+    }
+
     /// Moves that wait.
     pub(crate) fn len(&self) -> usize {
         self.relief.len() + self.ordered.len() + self.planned.len()

@@ -16,11 +16,11 @@ use esker_rt::Rt;
 use esker_stack::Export;
 use esker_testkit::bench::{self, flush, read, write};
 
-use crate::config::{Scale, TierConfig};
+use crate::config::{SCALE, Scale, TierConfig};
 use crate::engine::Tier;
 use crate::orders::Orderly;
 
-/// Extents of one block of 4096 bytes and more, copied by 1024 bytes.
+/// Extents of 4096 bytes and more; small ones are copied by 1024 bytes.
 const TINY: Scale = Scale { extents: 4096..=64 << 20, unit: 1024 };
 
 /// The same layer with small extents.
@@ -50,7 +50,8 @@ impl Sink {
 }
 
 fn build_small(make: &Make<'_>) -> Result<Layer, KindError> {
-    let (config, limits) = TierConfig::of(make, &TINY)?;
+    let scale = if make.args.int("extent") < SCALE.unit { &TINY } else { &SCALE };
+    let (config, limits) = TierConfig::of(make, scale)?;
     if let Some(sink) = make.env.get::<Sink>() {
         *sink.0.borrow_mut() = Some(config.opened.clone());
     }
@@ -169,7 +170,7 @@ fn item_11_a_flush_reaches_the_ends_that_were_written() {
 
 #[test]
 fn one_seed_gives_one_run() {
-    let text = format!("{ENDS} vol = tier {SHEETS} extent=4KiB plan=edt look=1ms epoch=4ms alpha=1 on x, y, z");
+    let text = format!("{ENDS} vol = tier {SHEETS} extent=4KiB size=64KiB plan=edt look=1ms epoch=4ms alpha=1 on x, y, z");
     esker_rt::sim::twice(esker_rt::SimConfig::seeded(5), |rt| {
         let text = text.clone();
         async move {

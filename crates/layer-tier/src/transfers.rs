@@ -35,9 +35,20 @@ impl Tier {
         if self.is_settled.get() || self.latch.is_set() {
             return None;
         }
-        let job = self.queue.borrow_mut().next(|job| self.fit(job))?;
+        let next = self.queue.borrow_mut().next(|job| self.fit(job));
+        let Some(job) = next else {
+            self.drop_stuck();
+            return None;
+        };
         self.ends_of(&job).into_iter().for_each(|end| self.ends[end].is_busy.set(true));
         Some(job)
+    }
+
+    /// Drops what finds no room while nothing moves: nothing else will make room for it.
+    fn drop_stuck(&self) {
+        if !self.ends.iter().any(|end| end.is_busy.get()) {
+            add(&self.counts.abandoned, self.queue.borrow_mut().drop_unplanned());
+        }
     }
 
     /// Source and destination of a move; one that was begun goes on to where it went.

@@ -122,6 +122,7 @@ fn a_map_that_cannot_be_written_ends_all_changes() {
 #[test]
 fn a_write_that_waited_for_a_record_that_failed_is_refused() {
     with(async |vol, valves| {
+        valves[0].forget();
         valves[0].stop(RECORDS);
         order(&vol, "place 0 2").await.unwrap();
         valves[0].reached(RECORDS, 1).await;

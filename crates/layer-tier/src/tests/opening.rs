@@ -6,15 +6,17 @@ use esker_testkit::kept::{peek, poke};
 use super::{KINDS, end_of, moved, residents, stat, with};
 
 const SIZE: u64 = 64 << 10;
+/// Twenty extents: nine on end 0, the others on end 1.
+const SIZES: &str = "extent=4KiB size=80KiB";
 
 fn text_of(bed: u64, on: &str, args: &str) -> String {
     let sheets = ["ssd", "sas", "sata"][..on.split(',').count()].join("; ");
     let ends = ["a", "b", "c", "d"].map(|end| format!("{end} = kept bed={bed} size=64KiB;")).join(" ");
-    format!("{ends} vol = tier devices=\"{sheets}\" extent=4KiB plan=none throttle=false {args} on {on}")
+    format!("{ends} vol = tier devices=\"{sheets}\" plan=none throttle=false {args} on {on}")
 }
 
 fn text(bed: u64) -> String {
-    text_of(bed, "a,b,c", "")
+    text_of(bed, "a,b,c", SIZES)
 }
 
 /// Makes a tier with an extent that has moved, and stops it.
@@ -22,7 +24,7 @@ fn make(bed: u64) {
     with(&text(bed), async |vol| {
         write(&vol, 0, &[7; 8192]).await;
         moved(&vol, "place 0-1 2").await;
-        moved(&vol, "place 30 0").await;
+        moved(&vol, "place 15 0").await;
         vol.stack().close().await;
     });
 }
@@ -61,15 +63,15 @@ fn ends_that_are_not_those_of_the_tier_are_refused() {
         ("d,b,c", "end 0 is blank, but end 1 belongs to a tier"),
     ];
     for (on, why) in cases {
-        let refused = bench::refusal(KINDS, &text_of(9110, on, ""));
+        let refused = bench::refusal(KINDS, &text_of(9110, on, SIZES));
         assert!(refused.contains(why), "on {on}: {refused}");
     }
     let blank = peek(9110, "d", SIZE);
     assert!(blank.iter().all(|byte| *byte == 0), "nothing was written there");
-    let refused = bench::refusal(KINDS, &text_of(9110, "a,b,c", "extent=8KiB"));
+    let refused = bench::refusal(KINDS, &text_of(9110, "a,b,c", "extent=8KiB size=80KiB"));
     assert!(refused.contains("has extents of 4096 bytes; write extent=4096"), "{refused}");
-    let refused = bench::refusal(KINDS, &text_of(9110, "a,b,c", "size=32KiB"));
-    assert!(refused.contains("end 0 holds the map of a tier with 36 extents"), "{refused}");
+    let refused = bench::refusal(KINDS, &text_of(9110, "a,b,c", "extent=4KiB size=32KiB"));
+    assert!(refused.contains("end 0 holds the map of a tier with 20 extents"), "{refused}");
     with(&text(9110), async |vol| assert_eq!(read(&vol, 0, 8192).await, [7; 8192]));
 }
 

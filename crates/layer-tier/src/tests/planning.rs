@@ -130,7 +130,7 @@ fn item_41_an_end_that_throttles_is_relieved() {
     sim.block_on(async move {
         let (vol, tier) = open(&rt, text).await;
         super::moved(&vol, "place 0-31 1").await;
-        assert_eq!(residents(&vol).await, [8, 32]);
+        assert_eq!(residents(&vol).await, [8, 32], "{:?}", bench::stat(&vol, "vol", "abandoned"));
         // Planned moves that do not come to an end beside clients.
         tier.queue.borrow_mut().add(Why::Planned, (32..40).map(|extent| (extent, 1)));
         tier.background.wake();
