@@ -170,7 +170,9 @@ fn item_11_a_flush_reaches_the_ends_that_were_written() {
 
 #[test]
 fn one_seed_gives_one_run() {
-    let text = format!("{ENDS} vol = tier {SHEETS} extent=4KiB size=64KiB plan=edt look=1ms epoch=4ms alpha=1 on x, y, z");
+    let text = format!(
+        "{ENDS} vol = tier {SHEETS} extent=4KiB size=64KiB plan=edt throttle=false look=1ms epoch=4ms alpha=1 on x, y, z"
+    );
     esker_rt::sim::twice(esker_rt::SimConfig::seeded(5), |rt| {
         let text = text.clone();
         async move {
@@ -180,7 +182,11 @@ fn one_seed_gives_one_run() {
                 write(&vol, rng.below(blocks) * rng.below(2) * 512, &[round as u8; 512]).await;
                 rt.sleep(Nanos::micros(rng.below(60))).await;
             }
-            assert!(stat(&vol, "plans") > 3 && stat(&vol, "moved") > 0);
+            assert!(
+                stat(&vol, "plans") > 3 && stat(&vol, "moved") > 0,
+                "{:?}",
+                vol.stack().stats().last().unwrap().stats
+            );
         }
     });
 }

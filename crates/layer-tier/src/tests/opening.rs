@@ -3,7 +3,7 @@
 use esker_testkit::bench::{self, read, write};
 use esker_testkit::kept::{peek, poke};
 
-use super::{KINDS, end_of, moved, residents, stat, with};
+use super::{KINDS, end_of, moved, open, residents, stat, with};
 
 const SIZE: u64 = 64 << 10;
 /// Twenty extents: nine on end 0, the others on end 1.
@@ -21,7 +21,11 @@ fn text(bed: u64) -> String {
 
 /// Makes a tier with an extent that has moved, and stops it.
 fn make(bed: u64) {
-    with(&text(bed), async |vol| {
+    // Another seed for each bed: maps have numbers of their own.
+    let sim = esker_rt::Sim::new(esker_rt::SimConfig::seeded(bed));
+    let rt = sim.rt();
+    sim.block_on(async move {
+        let (vol, _) = open(&rt, &text(bed)).await;
         write(&vol, 0, &[7; 8192]).await;
         moved(&vol, "place 0-1 2").await;
         moved(&vol, "place 15 0").await;
