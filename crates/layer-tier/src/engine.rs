@@ -202,11 +202,6 @@ impl Tier {
         Way::Background(self.rt.clone(), self.pool.clone(), handle.clone())
     }
 
-    /// What is below, for a piece of work.
-    pub(crate) fn io(&self, below: esker_block::Below) -> Io {
-        Io::new(&self.rt, &self.pool, below)
-    }
-
     /// Latches because the map could not be written.
     pub(crate) fn map_failed(&self, error: &BioError) {
         self.latch.set_after(&self.rt, "the map could not be written", error, ADVICE);

@@ -112,15 +112,13 @@ fn own_label(config: &TierConfig, map: &SlotMap, places: &Places, end: usize) ->
 }
 
 fn map_error(config: &TierConfig, error: &MapError) -> String {
-    match error {
-        MapError::Other { unit, keys, slots } => format!(
-            "end 0 holds the map of a tier with {keys} extents of {unit} bytes in {slots} slots, and the stack text says {} in {}; \
-             name all ends, each with the size that it had, and write the same `extent` and `size`",
-            config.extents,
-            config.shape.slots.unwrap_or(0)
-        ),
-        error => format!("end 0 {error}"),
-    }
+    let MapError::Other { unit, keys, slots } = error else { return format!("end 0 {error}") };
+    format!(
+        "end 0 holds the map of a tier with {keys} extents of {unit} bytes in {slots} slots, and the stack text says {} in {}; \
+         name all ends, each with the size that it had, and write the same `extent` and `size`",
+        config.extents,
+        config.shape.slots.unwrap_or(0)
+    )
 }
 
 /// The slots of all ends, as the map counts them.

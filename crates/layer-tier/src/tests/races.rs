@@ -6,6 +6,7 @@ use esker_base::Nanos;
 use esker_block::split::LowerAddress;
 use esker_block::step::LocalFuture;
 use esker_block::{BioError, Device};
+use esker_layer_kit::Io;
 use esker_layer_kit::mover::{Grain, Outcome};
 use esker_rt::Rt;
 use esker_stack::Export;
@@ -104,7 +105,7 @@ impl Mobile for Running {
             tier.cancel_all();
             tier.moved.wait_until(|| tier.moving.borrow().is_empty()).await;
             let permit = tier.handle.get().unwrap().enter().await.expect("the stack goes on");
-            tier.quiesce(&tier.io(permit.below().clone())).await
+            tier.quiesce(&Io::new(&tier.rt, &tier.pool, permit.below().clone())).await
         })
     }
 }
