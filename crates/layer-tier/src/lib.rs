@@ -96,7 +96,7 @@ const PARAMS: &[Param] = &[
         "3",
         "A queue is too long if the mean response is above so many times the service of the requests.",
     ),
-    Param::with_default("backoff", ParamType::Flag, "true", "Halves the moves of a plan when the load is unstable."),
+    Param::with_default("backoff", ParamType::Flag, "true", "Lets a plan move less when the load is unstable."),
 ];
 
 /// The manifest.
