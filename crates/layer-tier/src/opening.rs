@@ -42,7 +42,10 @@ pub(crate) async fn open(config: &TierConfig, io: &Io) -> Result<Opening, KindEr
         )));
     }
     let opened = SlotMap::open(io, 0, &config.shape, &config.ends[0].limits).await;
-    let (map, found) = opened.map_err(|error| outside(map_error(config, &error)))?;
+    let refused = |error: MapError| {
+        KindError::of_medium(error.is_damage(), format!("{}: {}", config.name, map_error(config, &error)))
+    };
+    let (map, found) = opened.map_err(refused)?;
     let places = places(config, &map);
     for (end, label) in (1..).zip(&labels) {
         let own = own_label(config, &map, &places, end);
