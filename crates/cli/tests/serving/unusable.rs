@@ -82,7 +82,13 @@ fn spoil_superblocks(path: &Path) -> Vec<u8> {
 
 #[test]
 fn a_damaged_medium_ends_the_start_with_a_status_of_its_own_and_nothing_is_begun_anew() {
-    let stacks = ["cache on h, m", "spindown on h, m", "offload on h, m", "dedup size=16MiB on m"];
+    let stacks = [
+        "cache on h, m",
+        "spindown on h, m",
+        "offload on h, m",
+        "tier devices=\"ssd; sata\" on m, h",
+        "dedup size=16MiB on m",
+    ];
     for layer in stacks {
         let dir = tempfile::tempdir().unwrap();
         let text = format!(
