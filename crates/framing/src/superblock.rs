@@ -138,9 +138,7 @@ impl SuperblockError {
     pub fn is_damage(&self) -> bool {
         matches!(self, SuperblockError::Checksum | SuperblockError::Range(_) | SuperblockError::Duplicate(_))
     }
-}
 
-impl SuperblockError {
     /// Whether the device holds no medium of the format, sound or damaged.
     pub fn is_unmarked(&self) -> bool {
         matches!(self, SuperblockError::Blank | SuperblockError::Foreign(_))

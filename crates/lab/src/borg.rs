@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use esker_base::units::MIB;
 use esker_base::{Nanos, Time};
-use esker_block::{Bio, Buf, Tag};
+use esker_block::{Bio, Buf};
 use esker_rt::Rt;
 use esker_rt::sync::join_all;
 use esker_stack::{Export, Stack};
@@ -20,6 +20,8 @@ use esker_trace_block::{Op, Record, Source};
 
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
+
+use crate::played::asked;
 
 /// A disk of the time of the measurements.
 const DISK: &str = "hdd-7200-2008";
@@ -180,13 +182,7 @@ async fn play(stack: &Rc<Stack>, records: &[Record]) -> Nanos {
 async fn sent(vol: Export, rt: Rt, records: Vec<Record>) -> Nanos {
     let mut waited = Nanos::ZERO;
     for record in records {
-        rt.sleep_until(Time(record.at.0)).await;
-        let begun = rt.now();
-        let buf = Buf::described(record.len as usize, 1);
-        let bio = if record.op == Op::Read { Bio::read(record.offset, buf) } else { Bio::write(record.offset, buf) };
-        let done = vol.request(bio.tagged(Tag { pid: record.who, ..Tag::default() })).await;
-        assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
-        waited += rt.now().since(begun);
+        waited += asked(&vol, &rt, &record).await;
     }
     waited
 }

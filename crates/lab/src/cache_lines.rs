@@ -9,16 +9,16 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use esker_base::Nanos;
 use esker_base::units::{GIB, KIB, MIB};
-use esker_base::{Nanos, Time};
-use esker_block::{Bio, Buf};
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Lab, LabError};
 use esker_rt::sync::join_all;
 use esker_stack::Stack;
-use esker_trace_block::{Op, Record};
+use esker_trace_block::Record;
 
 use crate::cache_loads::for_each_record;
+use crate::played::asked;
 
 /// Length of the load, and the part of it that warms.
 const HOURS: f64 = 24.0;
@@ -84,11 +84,11 @@ impl LineLoad {
 async fn played(stack: &Rc<Stack>, parts: Vec<(Rc<Vec<Record>>, usize)>) -> Nanos {
     let rt = stack.rt();
     let send = |(records, split): (Rc<Vec<Record>>, usize)| {
-        let stack = stack.clone();
-        rt.spawn("volume", async move {
+        let (vol, rt) = (vol(stack), rt.clone());
+        rt.clone().spawn("volume", async move {
             let mut waited = Nanos::ZERO;
             for (number, record) in records.iter().enumerate() {
-                let took = ask(&stack, record).await;
+                let took = asked(&vol, &rt, record).await;
                 waited += if number < split { Nanos::ZERO } else { took };
             }
             waited
@@ -96,16 +96,4 @@ async fn played(stack: &Rc<Stack>, parts: Vec<(Rc<Vec<Record>>, usize)>) -> Nano
     };
     let tasks: Vec<_> = parts.into_iter().map(send).collect();
     join_all(tasks).await.into_iter().fold(Nanos::ZERO, |sum, waited| sum + waited)
-}
-
-/// Sends a request at its time, and tells how long its answer took.
-async fn ask(stack: &Rc<Stack>, record: &Record) -> Nanos {
-    let rt = stack.rt();
-    rt.sleep_until(Time(record.at.0)).await;
-    let begun = rt.now();
-    let buf = Buf::described(record.len as usize, 1);
-    let bio = if record.op == Op::Read { Bio::read(record.offset, buf) } else { Bio::write(record.offset, buf) };
-    let done = vol(stack).request(bio).await;
-    assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
-    rt.now().since(begun)
 }

@@ -1,10 +1,14 @@
-//! Requests that are played against one stack, as `esker try` does it.
+//! Requests that are played against one stack: as `esker try` does it, or one by one.
 
 use std::sync::Arc;
 
+use esker_base::{Nanos, Time};
+use esker_block::{Bio, Buf, Tag};
 use esker_lab_kit::rig;
 use esker_predict::{Candidate, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
-use esker_trace_block::Record;
+use esker_rt::Rt;
+use esker_stack::Export;
+use esker_trace_block::{Op, Record};
 
 /// Plays the requests on `stack`, at the speed that they have.
 pub(crate) fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> ComparisonPlan {
@@ -16,6 +20,20 @@ pub(crate) fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> 
         speed: SpeedChoice::Factor(1.0),
         ..ComparisonPlan::of(vec![Trace::from_records("requests", records)])
     }
+}
+
+/// Sends a read or write to an export at its time. Answers how long it waited for its answer.
+///
+/// # Panics
+/// If it fails: an experiment then counts nothing.
+pub(crate) async fn asked(vol: &Export, rt: &Rt, record: &Record) -> Nanos {
+    rt.sleep_until(Time(record.at.0)).await;
+    let begun = rt.now();
+    let buf = Buf::described(record.len as usize, 1);
+    let bio = if record.op == Op::Read { Bio::read(record.offset, buf) } else { Bio::write(record.offset, buf) };
+    let done = vol.request(bio.tagged(Tag { pid: record.who, ..Tag::default() })).await;
+    assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
+    rt.now().since(begun)
 }
 
 /// Shows nothing of the progress.

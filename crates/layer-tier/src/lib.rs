@@ -7,9 +7,9 @@
 //! Invariant: an extent is in one place, which a restart finds; no request is answered from another place, and a place
 //! is used anew only after the map says durably that it was left.
 //!
-//! Reading order: `devices`, `config` (what a stack text says), `label`, `opening` (media), `placing` (where extents
-//! lie), `requests`, `transfers` with `queue` and `pacing` (moves), `seen`, `plans` (what is moved and when), `engine`
-//! (the parts together), `orders`, then this file (parameters, limits).
+//! Reading order: `devices` and `config` say what a stack text means, `label` and `opening` are about media. `placing`
+//! tells where extents lie, `requests` goes there, `transfers` with `queue` and `pacing` moves them. `seen` and `plans`
+//! decide what is moved and when. `engine` has the parts together. Then `orders` and this file (parameters, limits).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -119,16 +119,22 @@ async fn client(rt: Rt, vol: Export, number: u64) {
     }
 }
 
+/// A small drive and a disk of their time, without a planner.
+fn throttled(args: &str) -> String {
+    format!(
+        "a = ssd-model profile=ssd-sata-2010 size=512MiB; b = disk-model profile=hdd-7200-2008 size=512MiB; \
+         vol = tier devices=\"ssd; sata\" extent=4MiB size=160MiB plan=none look=5s epoch=60s {args} on a, b"
+    )
+}
+
 /// Items 41 and 42: 64 clients ask more of a disk than it can give, while planned moves wait.
 #[test]
 fn item_41_an_end_that_throttles_is_relieved() {
     const LOOK: u64 = 5;
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
-    let text = "a = ssd-model profile=ssd-sata-2010 size=512MiB; b = disk-model profile=hdd-7200-2008 size=512MiB; \
-        vol = tier devices=\"ssd; sata\" extent=4MiB size=160MiB plan=none look=5s epoch=60s heads=1 share=0.001 on a, b";
     sim.block_on(async move {
-        let (vol, tier) = open(&rt, text).await;
+        let (vol, tier) = open(&rt, &throttled("heads=1 share=0.001")).await;
         super::moved(&vol, "place 0-31 1").await;
         assert_eq!(residents(&vol).await, [8, 32]);
         // Planned moves that do not come to an end beside clients.
@@ -167,10 +173,8 @@ fn item_41_an_end_that_throttles_is_relieved() {
 fn without_relief_an_end_throttles_on() {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
-    let text = "a = ssd-model profile=ssd-sata-2010 size=512MiB; b = disk-model profile=hdd-7200-2008 size=512MiB; \
-        vol = tier devices=\"ssd; sata\" extent=4MiB size=160MiB plan=none look=5s epoch=60s throttle=false on a, b";
     sim.block_on(async move {
-        let (vol, _) = open(&rt, text).await;
+        let (vol, _) = open(&rt, &throttled("throttle=false")).await;
         super::moved(&vol, "place 0-31 1").await;
         for number in 0..64 {
             rt.spawn("client", client(rt.clone(), vol.clone(), number)).detach();
