@@ -73,7 +73,7 @@ pub(crate) fn hello() -> Value {
 /// Orders the file system of a mount to do what only its kind can do.
 async fn order_mount(mount: &HeldMount, words: &[String]) -> Result<Value, Refusal> {
     let name = &mount.spec.name;
-    let fs = mount.fs.as_ref().map_err(|why| Refusal::new("unusable", why).at(name))?;
+    let fs = mount.fs.as_ref().map_err(|unusable| Refusal::new("unusable", &unusable.why).at(name))?;
     let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(name);
     fs.ask(words).await.map(Value::String).map_err(refused)
 }

@@ -45,7 +45,7 @@ pub use mounted_fs::{MountOrder, MountedFs, MountedFsError};
 pub use mounts::FileSystems;
 pub use rates::View;
 pub use refusal::Refusal;
-pub use server::{Config, Ready, ServeError, Served, Unusable};
+pub use server::{Config, Ready, ServeError, Served, UnusableOutlet};
 pub use single_mount::{SingleMount, SingleMountError};
 pub use status::Status;
 pub use stop::StopError;

@@ -14,7 +14,7 @@ use esker_front_fuse::{
 use esker_rt::mem::Pool;
 use esker_rt::sync::Notify;
 use esker_rt::{Level, Rt};
-use esker_stack::KernelCache;
+use esker_stack::{KernelCache, Unusable};
 use esker_vfs::{Call, FileSystem, FsKind, FsKindError, Opening, Stamp, Sync};
 
 /// What is mounted where, and how.
@@ -62,13 +62,8 @@ pub enum MountedFsError {
         other: String,
     },
     /// What is below it cannot be used.
-    #[error("{why}")]
-    Below {
-        /// A whole sentence.
-        why: String,
-        /// Whether a medium is damaged.
-        is_damage: bool,
-    },
+    #[error(transparent)]
+    Below(Unusable),
 }
 
 /// A file system that is open and mounted. When the mount is gone, whatever removed it, the file system is closed.

@@ -8,7 +8,7 @@ use esker_block::Device;
 use esker_front_fuse::{MountOptions, Transport, mount_point};
 use esker_rt::Level;
 use esker_rt::sync::join_all;
-use esker_stack::{Location, MountSpec, Spec};
+use esker_stack::{Location, MountSpec, Spec, Unusable};
 use esker_vfs::{FsKind, FsKindError};
 
 use crate::mounted_fs::{MountOrder, MountedFs, MountedFsError};
@@ -88,8 +88,13 @@ fn told(error: &MountedFsError) -> String {
         | MountedFsError::Place(_)
         | MountedFsError::Mount(_)
         | MountedFsError::Nested { .. }
-        | MountedFsError::Below { .. } => error.to_string(),
+        | MountedFsError::Below(_) => error.to_string(),
     }
+}
+
+fn unusable(error: &MountedFsError) -> Unusable {
+    let is_damage = matches!(error, MountedFsError::Below(below) if below.is_damage);
+    Unusable { why: told(error), is_damage }
 }
 
 /// One mount of a served stack's text.
@@ -97,16 +102,16 @@ pub(crate) struct HeldMount {
     /// What the text says, with the absolute path of its directory if it is mounted.
     pub spec: MountSpec,
     /// The file system, or why it is not mounted.
-    pub fs: Result<Rc<MountedFs>, String>,
+    pub fs: Result<Rc<MountedFs>, Unusable>,
 }
 
 impl HeldMount {
-    /// Why it cannot be used, in a whole sentence.
-    pub(crate) fn unusable(&self) -> Option<String> {
+    /// Why it cannot be used.
+    pub(crate) fn unusable(&self) -> Option<Unusable> {
         match &self.fs {
-            Err(why) => Some(whole(why)),
+            Err(unusable) => Some(Unusable { why: whole(&unusable.why), ..*unusable }),
             Ok(fs) => match fs.closed() {
-                Some(Err(errno)) => Some(format!("Its file system could not be closed: {errno}.")),
+                Some(Err(errno)) => Some(Unusable::undamaged(format!("Its file system could not be closed: {errno}."))),
                 Some(Ok(())) | None => None,
             },
         }
@@ -129,7 +134,7 @@ pub(crate) async fn start(shared: &Rc<Shared>) {
             Ok(at) => (at.display().to_string(), open(shared, mount, at, number).await),
             Err(error) => (mount.dir.clone(), Err(error)),
         };
-        let fs = fs.map_err(|error| told(&error)).inspect_err(|why| {
+        let fs = fs.map_err(|error| unusable(&error)).inspect_err(|why| {
             let fields: [(&str, &dyn fmt::Display); 2] = [("mount", &mount.name), ("error", why)];
             let text = format_args!("{}: mount \"{}\": {why}", mount.at, mount.name);
             shared.rt.log_event(Level::Error, "mount_failed", &fields, text);
@@ -162,8 +167,8 @@ async fn open(shared: &Shared, mount: &MountSpec, at: PathBuf, number: usize) ->
     let FileSystems { kinds, memory } = shared.file_systems;
     let (kind, (options, rest)) = read(mount, kinds)?;
     let stack = &shared.stack;
-    if let Some(why) = stack.unusable(&mount.name) {
-        return Err(MountedFsError::Below { why, is_damage: stack.has_damage() });
+    if let Some(unusable) = stack.unusable(&mount.name) {
+        return Err(MountedFsError::Below(unusable));
     }
     let device = stack.mount_device(&mount.name).map(|device| {
         // Clients of a read-only export of the same bytes learn what the file system changes.

@@ -16,7 +16,7 @@ use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};
 use esker_rt::{Level, Rt};
 use esker_stack::text::{address, split_reference};
-use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, MountSpec, Spec, Stack};
+use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, MountSpec, Spec, Stack, Unusable};
 
 use crate::console;
 use crate::freeze::Freezer;
@@ -134,14 +134,14 @@ pub enum ServeError {
 
 /// An export or a mount that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} \"{name}\" cannot be used: {why}")]
-pub struct Unusable {
+#[error("{what} \"{name}\" cannot be used: {unusable}")]
+pub struct UnusableOutlet {
     /// `export` or `mount`.
     pub what: &'static str,
     /// Its name.
     pub name: String,
-    /// Whole sentences.
-    pub why: String,
+    /// Why.
+    pub unusable: Unusable,
 }
 
 /// An export that clients can reach.
@@ -370,23 +370,18 @@ impl Served {
 
     /// The exports and mounts that cannot be used, each with the reason in whole sentences; to be asked once layers are
     /// open and mounts were tried.
-    pub fn unusable(&self) -> Vec<Unusable> {
+    pub fn unusable(&self) -> Vec<UnusableOutlet> {
         let stack = &self.0.stack;
         let export = |export: &ExportSpec| {
-            let (what, why) = ("export", stack.unusable(&export.name)?);
-            Some(Unusable { what, name: export.name.clone(), why })
+            let unusable = stack.unusable(&export.name)?;
+            Some(UnusableOutlet { what: "export", name: export.name.clone(), unusable })
         };
         let mount = |mount: &Rc<HeldMount>| {
-            let (what, why) = ("mount", mount.unusable()?);
-            Some(Unusable { what, name: mount.spec.name.clone(), why })
+            let unusable = mount.unusable()?;
+            Some(UnusableOutlet { what: "mount", name: mount.spec.name.clone(), unusable })
         };
         let mounts = self.0.mounts();
         stack.spec().exports.iter().filter_map(export).chain(mounts.iter().filter_map(mount)).collect()
-    }
-
-    /// Whether the medium of a layer is damaged, so that it could not be opened.
-    pub fn has_damage(&self) -> bool {
-        self.0.stack.has_damage()
     }
 
     /// Ends a start that is not to go on: nothing was served, layers are closed, and media that were made are removed.
@@ -512,7 +507,7 @@ fn label_models(stack: &Rc<Stack>, spec: &Spec) {
 /// Why new clients of an export are refused now.
 fn refusal(stack: &Rc<Stack>, export: &str) -> nbd::RefusalReason {
     let (stack, export) = (Rc::downgrade(stack), export.to_string());
-    Rc::new(move || stack.upgrade()?.unusable(&export))
+    Rc::new(move || Some(stack.upgrade()?.unusable(&export)?.why))
 }
 
 /// Exports with an address, those of one address together, in the order of the text.

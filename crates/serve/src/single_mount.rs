@@ -219,8 +219,8 @@ async fn over(
     order: &MountOrder,
 ) -> Result<Rc<MountedFs>, MountedFsError> {
     stack.opened().await;
-    if let Some(why) = stack.unusable(export) {
-        return Err(MountedFsError::Below { why, is_damage: stack.has_damage() });
+    if let Some(unusable) = stack.unusable(export) {
+        return Err(MountedFsError::Below(unusable));
     }
     let device = stack.export(export).expect("a stack has the exports of its text");
     MountedFs::start(rt, pool, order, Some(Rc::new(device) as Rc<dyn Device>)).await

@@ -356,7 +356,7 @@ fn exports(shared: &Shared, spec: &Spec) -> Vec<ExportStatus> {
         device: device(&offer.export).unwrap_or_default(),
         size: offer.size,
         read_only: offer.read_only,
-        unusable: shared.stack.unusable(&offer.export),
+        unusable: shared.stack.unusable(&offer.export).map(|unusable| unusable.why),
         block: block(&offer.export),
         load: load(&offer.export).unwrap_or_default(),
         name: offer.export,

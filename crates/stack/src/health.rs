@@ -7,21 +7,32 @@ use esker_block::Trouble;
 use crate::stack::{Parts, Stack};
 use crate::text::{Spec, split_reference};
 
+/// Why a layer, and what lies on it, cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Unusable {
+    /// Whole sentences.
+    pub why: String,
+    /// Whether its medium is damaged.
+    pub is_damage: bool,
+}
+
+impl Unusable {
+    /// For a reason that is no damage of a medium.
+    pub fn undamaged(why: String) -> Unusable {
+        Unusable { why, is_damage: false }
+    }
+}
+
 impl Stack {
-    /// Why requests to an export, or to the device of a mount, cannot succeed, in whole sentences: the stack is
-    /// latched, or a layer below could not be opened and nothing between does without it. None also if there is no such
+    /// Why requests to an export, or to the device of a mount, cannot succeed: the stack is latched, or a layer below could not be opened and nothing between does without it. None also if there is no such
     /// name, and for a mount that lies on no device.
-    pub fn unusable(&self, name: &str) -> Option<String> {
+    pub fn unusable(&self, name: &str) -> Option<Unusable> {
         let spec = self.spec();
         let outlet = spec.outlets().find(|outlet| outlet.name == name)?;
         let parts = self.parts.borrow();
         let search = Search { spec: &spec, parts: &parts, seen: BTreeSet::new() };
-        self.dead().or_else(|| search.below(outlet.device))
-    }
-
-    /// Whether a layer could not be opened because its medium is damaged.
-    pub fn has_damage(&self) -> bool {
-        self.parts.borrow().instances.values().any(|instance| instance.is_damaged.get())
+        self.dead().map(Unusable::undamaged).or_else(|| search.below(outlet.device))
     }
 }
 
@@ -33,7 +44,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn below(mut self, top: &'a str) -> Option<String> {
+    fn below(mut self, top: &'a str) -> Option<Unusable> {
         let mut waiting = vec![top];
         while let Some(end) = waiting.pop() {
             let name = split_reference(end).0;

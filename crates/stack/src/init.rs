@@ -24,6 +24,7 @@ use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
 use crate::build::{BuildError, arrange};
+use crate::health::Unusable;
 use crate::snapshot::{Instance, Shared};
 use crate::stack::Stack;
 use crate::text::check::lowers_first;
@@ -337,7 +338,7 @@ impl Maker<'_> {
     /// A layer that would be made answers nothing in a rehearsal.
     fn leave_out(&self, instance: &Rc<Instance>) {
         let what = format!("{} is still to be made; make it alone first (`--device {0}`)", instance.name);
-        *instance.unusable.borrow_mut() = Some(what);
+        *instance.unusable.borrow_mut() = Some(Unusable::undamaged(what));
         let stack = self.stack;
         let arranged = arrange(&stack.shared, &stack.parts.borrow(), &stack.spec.borrow(), stack.measured());
         stack.adopt(arranged.expect("this arrangement stood before"));

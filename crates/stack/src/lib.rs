@@ -47,6 +47,7 @@ mod trial;
 pub use audit::{Handled, Watching, Work};
 pub use build::BuildError;
 pub use frozen::{FlushError, FrozenStack};
+pub use health::Unusable;
 pub use init::{InitError, Making, Medium, Wanted};
 pub use live::LiveError;
 pub use meters::Measure;

@@ -9,6 +9,7 @@ use esker_block::{
 use esker_rt::Level;
 
 use crate::build::arrange;
+use crate::health::Unusable;
 use crate::snapshot::{Instance, Shared};
 use crate::stack::Stack;
 
@@ -46,9 +47,9 @@ impl LayerPosition {
 }
 
 /// Stands for a layer that could not be opened.
-pub(crate) struct Unusable(pub String);
+pub(crate) struct Refusing(pub String);
 
-impl Extension for Unusable {
+impl Extension for Refusing {
     fn completes(&self) -> bool {
         false
     }
@@ -124,13 +125,13 @@ impl Stack {
     fn note_opened(&self, name: &str, result: Result<(), KindError>) {
         let Some(instance) = self.parts.borrow().instances.get(name).cloned() else { return };
         let Err(why) = result else { return self.note_sizes_of(&instance) };
-        instance.is_damaged.set(matches!(why, KindError::Damaged(_)));
+        let is_damage = matches!(why, KindError::Damaged(_));
         // Kinds begin their texts with the layer's name.
         let why = why.to_string();
         let why = why.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&why);
         let what = format!("{name} cannot be used: {why}.");
         self.rt().log(Level::Error, format_args!("{what}"));
-        *instance.unusable.borrow_mut() = Some(what);
+        *instance.unusable.borrow_mut() = Some(Unusable { why: what, is_damage });
         let snapshot = arrange(&self.shared, &self.parts.borrow(), &self.spec.borrow(), self.measured());
         self.adopt(snapshot.expect("this arrangement stood before"));
     }

@@ -31,8 +31,8 @@ impl Stack {
         let _inside = Inside::enter(self).await.ok_or(LayerOrderError::Ended)?;
         let unknown = || LayerOrderError::Unknown(name.to_string());
         let instance = self.parts.borrow().instances.get(name).cloned().ok_or_else(unknown)?;
-        if let Some(why) = instance.unusable.borrow().clone() {
-            return Err(LayerOrderError::Unusable(why));
+        if let Some(unusable) = instance.unusable.borrow().clone() {
+            return Err(LayerOrderError::Unusable(unusable.why));
         }
         let below = self.below(&instance).ok_or_else(unknown)?;
         let none = || LayerOrderError::Refused(name.to_string(), KindError::Unfit("this kind takes no orders".into()));

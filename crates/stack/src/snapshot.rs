@@ -22,8 +22,9 @@ use crate::admission::Admission;
 use crate::audit::{HandlerAudit, Work};
 use crate::contract::LimitsCheck;
 use crate::exports::ExportSlots;
+use crate::health::Unusable;
 use crate::hops::{Hop, Hops};
-use crate::lifecycle::Unusable;
+use crate::lifecycle::Refusing;
 use crate::numbers::Number;
 use crate::run::{InFlightRequest, note_answer};
 
@@ -172,10 +173,8 @@ pub(crate) struct Instance {
     pub violations: Cell<u64>,
     /// Requests that it created, or parts of requests.
     pub generated: Cell<u64>,
-    /// Why it cannot be used, if opening it failed: a whole sentence.
-    pub unusable: RefCell<Option<String>>,
-    /// Whether that is because its medium is damaged.
-    pub is_damaged: Cell<bool>,
+    /// Why it cannot be used, if opening it failed.
+    pub unusable: RefCell<Option<Unusable>>,
     /// Whether its text demands that it be held to its kind's declaration.
     pub strict: Cell<bool>,
     /// What it did while its work was watched.
@@ -202,7 +201,6 @@ impl Instance {
             violations: Cell::new(0),
             generated: Cell::new(0),
             unusable: RefCell::default(),
-            is_damaged: Cell::default(),
             strict: Cell::new(false),
             work: Cell::default(),
             place: Cell::default(),
@@ -245,7 +243,7 @@ impl Slot {
     pub(crate) fn new(instance: Rc<Instance>, uppers: Vec<VolumeId>, lowers: Vec<VolumeId>) -> Slot {
         let cost = instance.kind.cost;
         let ext: Rc<dyn Extension> = match &*instance.unusable.borrow() {
-            Some(why) => Rc::new(Unusable(why.clone())),
+            Some(unusable) => Rc::new(Refusing(unusable.why.clone())),
             None => instance.ext.clone(),
         };
         let (completes, retries) = (ext.completes(), ext.retries());

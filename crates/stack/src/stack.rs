@@ -238,7 +238,7 @@ impl Stack {
                 kind: i.kind.name,
                 violations: i.violations.get(),
                 work: Work { generated: i.generated.get(), ..i.work.get() },
-                unusable: i.unusable.borrow().clone(),
+                unusable: i.unusable.borrow().as_ref().map(|unusable| unusable.why.clone()),
                 trouble: i.ext.trouble(),
                 stats: i.ext.stats(),
                 usage: None,

@@ -11,7 +11,7 @@ use esker_rt::mem::Pool;
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::{MountOrder, MountedFsError, SingleMount, SingleMountError};
-use esker_stack::{KernelCache, Spec};
+use esker_stack::{KernelCache, Spec, Unusable};
 
 use crate::failure::Failure;
 use crate::fs_kinds;
@@ -205,7 +205,7 @@ fn refused(error: SingleMountError) -> Failure {
     match error {
         SingleMountError::FileSystem(MountedFsError::Kind(error)) => fs_kinds::refused(error),
         SingleMountError::FileSystem(MountedFsError::Options(error)) => Failure::Usage(error.to_string()),
-        SingleMountError::FileSystem(MountedFsError::Below { why, is_damage: true }) => Failure::Damaged(why),
+        SingleMountError::FileSystem(MountedFsError::Below(Unusable { why, is_damage: true })) => Failure::Damaged(why),
         other => other.into(),
     }
 }

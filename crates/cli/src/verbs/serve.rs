@@ -142,7 +142,7 @@ pub async fn usable(
     match degraded(&served).filter(|_| !degraded_start) {
         None => Ok(Some((served, asked))),
         Some(why) => {
-            let is_damage = served.has_damage();
+            let is_damage = served.unusable().iter().any(|outlet| outlet.unusable.is_damage);
             served.abandon().await;
             let text = format!(
                 "{why} Nothing is served, and what the start made is removed. Repair it, or serve the rest with \

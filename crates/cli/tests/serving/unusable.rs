@@ -107,3 +107,23 @@ fn a_damaged_medium_ends_the_start_with_a_status_of_its_own_and_nothing_is_begun
         assert!(fs::read(&medium).unwrap() == spoiled, "{layer}: the medium is as it was");
     }
 }
+
+#[test]
+fn damage_below_no_export_does_not_change_the_status_of_another_export() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |spares: &str| {
+        let text = "h = file path=DIR/h.img size=16MiB direct=false; m = file path=DIR/m.img size=16MiB direct=false; \
+                    c = cache on h, m; s = file path=DIR/s.img size=16MiB direct=false; \
+                    v = shepherd spares=N on s; export v = v nbd=unix:DIR/sock";
+        text.replace('N', spares).replace("DIR", &dir.path().display().to_string())
+    };
+    let server = Server::start(dir.path(), &text("16"), &[]);
+    server.signal("TERM");
+    assert_eq!(server.wait(), Some(0));
+    spoil_superblocks(&dir.path().join("m.img"));
+    let control = dir.path().join("ctl").display().to_string();
+    let err = check_esker(&["serve", &text("32"), "--control", &control], 1);
+    assert!(err.contains("c cannot be used") && err.contains("v cannot be used: the device was made with 16"), "{err}");
+    let exported = format!("{}; export c = c nbd=unix:{}", text("32"), dir.path().join("other").display());
+    check_esker(&["serve", &exported, "--control", &control], 3);
+}
