@@ -25,8 +25,9 @@ impl Unusable {
 }
 
 impl Stack {
-    /// Why requests to an export, or to the device of a mount, cannot succeed: the stack is latched, or a layer below could not be opened and nothing between does without it. None also if there is no such
-    /// name, and for a mount that lies on no device.
+    /// Why requests to an export, or to the device of a mount, cannot succeed: the stack is latched, or a layer below
+    /// could not be opened and nothing between does without it. None also if there is no such name, and for a mount
+    /// that lies on no device.
     pub fn unusable(&self, name: &str) -> Option<Unusable> {
         let spec = self.spec();
         let outlet = spec.outlets().find(|outlet| outlet.name == name)?;
