@@ -9,6 +9,7 @@ mod sample;
 mod shards;
 mod steps;
 
+pub use distances::Distances;
 pub use exact::Exact;
 pub use method::{Method, MethodError};
 pub use miniature::Miniature;

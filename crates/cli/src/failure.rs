@@ -1,5 +1,5 @@
-//! How a command ends badly: exit status 1 if it failed, 2 if it was used wrongly, 3 if a medium is damaged; each line
-//! begins with `esker: `.
+//! How a command ends badly: exit status 1 if it failed, 2 if it was used wrongly, 3 if a medium is damaged, 4 if
+//! nothing answers a question; each line begins with `esker: `.
 
 use std::error::Error;
 use std::io;
@@ -15,6 +15,8 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 /// Exit status of a command that finds a damaged medium under its stack.
 const DAMAGED: u8 = 3;
+/// Exit status of a command that finds no answer.
+const UNANSWERED: u8 = 4;
 
 /// Why a verb did not do what was asked.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub enum Failure {
     Error(Box<dyn Error>),
     /// The medium of a layer is damaged, and nothing older can serve.
     Damaged(String),
+    /// Nothing that can be bought answers the question.
+    Unanswered(String),
     /// A program that was run ended with this status, and has said why itself.
     Passed(u8),
 }
@@ -39,7 +43,7 @@ impl Failure {
     /// What the user is told.
     pub fn text(&self) -> String {
         match self {
-            Failure::Usage(text) | Failure::Damaged(text) => text.clone(),
+            Failure::Usage(text) | Failure::Damaged(text) | Failure::Unanswered(text) => text.clone(),
             Failure::Error(error) => with_causes(error.as_ref()),
             Failure::Passed(status) => format!("the program ended with status {status}"),
         }
@@ -55,6 +59,10 @@ impl Failure {
             Failure::Damaged(text) => {
                 terminal.complain(text);
                 DAMAGED
+            }
+            Failure::Unanswered(text) => {
+                terminal.complain(text);
+                UNANSWERED
             }
             Failure::Error(error) if is_closed_pipe(error.as_ref()) => 0,
             Failure::Error(error) => {

@@ -42,6 +42,7 @@ mod notify;
 mod opened_stack;
 mod outputs;
 mod patience;
+mod playing;
 mod recording;
 mod replaying;
 mod rewriting;

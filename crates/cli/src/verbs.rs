@@ -1,5 +1,6 @@
 //! The table of verbs. A new verb is a file here and a line in [`ALL`].
 
+mod advise;
 mod attach;
 mod blktrace_check;
 mod blktrace_convert;
@@ -94,6 +95,7 @@ pub const GROUPS: &[(&str, &str)] = &[
 /// Every verb, in the order of the help.
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,
+    advise::VERB,
     calibrate::VERB,
     init::VERB,
     check::VERB,

@@ -6,7 +6,7 @@ use esker_base::units::size_text;
 use esker_stack::text::TextErrors;
 use esker_stack::{DeviceSpec, Spec};
 
-use crate::outcome::{Comparison, DeviceRun, WRITTEN_BY};
+use crate::outcome::{CandidateRun, Comparison, DeviceRun, WRITTEN_BY};
 
 /// Direct I/O to any file system needs multiples of this.
 const FILE_GRAIN: u64 = 4096;
@@ -17,7 +17,14 @@ const FILE_GRAIN: u64 = 4096;
 /// # Errors
 /// If the winner's text does not read back, which would be a bug.
 pub fn deployed(comparison: &Comparison, folder: &str) -> Result<Spec, TextErrors> {
-    let run = comparison.winner();
+    over_files(comparison.winner(), folder)
+}
+
+/// The same for any run.
+///
+/// # Errors
+/// As [`deployed`].
+pub fn over_files(run: &CandidateRun, folder: &str) -> Result<Spec, TextErrors> {
     let mut spec = Spec::parse(&run.name, &run.stack)?;
     for device in &mut spec.devices {
         if let Some(model) = run.devices.iter().find(|model| model.name == device.name) {
@@ -43,7 +50,6 @@ fn over_file(device: &DeviceSpec, model: &DeviceRun, folder: &str) -> DeviceSpec
 /// As [`deployed`].
 pub fn stack_toml(comparison: &Comparison, folder: &str) -> Result<String, TextErrors> {
     let run = comparison.winner();
-    let models: Vec<String> = run.devices.iter().map(|device| format!("{} {}", device.name, device.kind)).collect();
     let mut about = vec![
         format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", comparison.version),
         format!("{}: {}", run.name, run.what),
@@ -51,13 +57,26 @@ pub fn stack_toml(comparison: &Comparison, folder: &str) -> Result<String, TextE
         comparison.pace(),
         format!("reads p99 {}, writes p99 {}, all p99 {}", run.reads.p99(), run.writes.p99(), run.all.p99()),
     ];
-    if !models.is_empty() {
-        about.push(format!("with the models {}.", models.join(", ")));
-        about
-            .push("Here each model is replaced by a sparse file: the layers are those that were simulated, the".into());
-        about.push("speed is that of the files. Put kind = \"raw\" and a device's path in their place.".into());
-    }
+    about.extend(about_models(run));
     let spec = deployed(comparison, folder)?;
+    Ok(commented(&about, &spec))
+}
+
+/// What replaces the models of a run, in lines. Without models there is nothing to say.
+pub fn about_models(run: &CandidateRun) -> Vec<String> {
+    let models: Vec<String> = run.devices.iter().map(|device| format!("{} {}", device.name, device.kind)).collect();
+    if models.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        format!("with the models {}.", models.join(", ")),
+        "Here each model is replaced by a sparse file: the layers are those that were simulated, the".to_string(),
+        "speed is that of the files. Put kind = \"raw\" and a device's path in their place.".to_string(),
+    ]
+}
+
+/// A stack with lines of comment before it.
+pub fn commented(about: &[String], spec: &Spec) -> String {
     let comment: String = about.iter().map(|line| format!("# {line}\n")).collect();
-    Ok(format!("{comment}\n{}", spec.to_toml()))
+    format!("{comment}\n{}", spec.to_toml())
 }

@@ -176,6 +176,11 @@ impl Reel {
         }
     }
 
+    /// All its records once, at their recorded times.
+    pub(crate) fn once(&self) -> Result<RecordIter, PredictError> {
+        self.trace.feed(&self.limit, self.load)
+    }
+
     /// Only its first requests that count.
     pub(crate) fn shortened(&self, requests: u64) -> Reel {
         let requests = self.warm + requests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use esker_base::Nanos;
-use esker_trace_block::Speed;
+use esker_trace_block::{Record, Speed};
 
 use crate::against::Older;
 use crate::calibration::Calibration;
@@ -11,7 +11,7 @@ use crate::candidate::{Candidate, Making, MeasuredDisk};
 use crate::caveats::{self, Told};
 use crate::error::PredictError;
 use crate::facts::Facts;
-use crate::feed::{Counting, Limit, Warm};
+use crate::feed::{Counting, Limit, RecordIter, Warm};
 use crate::headroom::{self, Headroom};
 use crate::input::{Loaded, Reel, Trace};
 use crate::load::Load;
@@ -230,6 +230,31 @@ impl Prepared {
     /// What is in the traces, for each volume.
     pub fn facts(&self) -> &[Facts] {
         &self.facts
+    }
+
+    /// What each export must serve, by its number.
+    pub fn exports(&self) -> &[Facts] {
+        &self.exports
+    }
+
+    /// Tells the requests of a single pass over all traces in the order of their times. Each comes at its time at the
+    /// speed of the plan. Its volume is the number of its export, and its offset is a byte of that export.
+    ///
+    /// # Errors
+    /// An unreadable trace.
+    pub fn visit_requests(&self, mut visit: impl FnMut(&Record)) -> Result<(), PredictError> {
+        let speed = self.speed.as_ref().map_or(Speed::RECORDED, SpeedFound::speed);
+        let mut feeds = self.reels.iter().map(Reel::once).collect::<Result<Vec<_>, _>>()?;
+        let mut heads = feeds.iter_mut().map(RecordIter::next).collect::<Result<Vec<_>, _>>()?;
+        loop {
+            let earliest = heads.iter().enumerate().filter_map(|(at, head)| Some((head.as_ref()?.at, at))).min();
+            let Some((_, at)) = earliest else { return Ok(()) };
+            let next = feeds[at].next()?;
+            let record = std::mem::replace(&mut heads[at], next).expect("the earliest one is there");
+            let seat = self.seats[self.reels[at].first + record.volume as usize];
+            let offset = record.offset.saturating_add(seat.base);
+            visit(&Record { at: speed.apply(record.at), volume: seat.export as u32, offset, ..record });
+        }
     }
 
     /// How fast they are played, at their recorded times.

@@ -16,7 +16,7 @@ const SPAN: usize = FAN * BLOCK;
 const FIRST: usize = BLOCK;
 
 /// The lines of a trace by their last use.
-pub(crate) struct Distances {
+pub struct Distances {
     ids: Ids,
     /// The position of each line, by number.
     last: Vec<u32>,
@@ -33,7 +33,9 @@ pub(crate) struct Distances {
 }
 
 impl Distances {
-    pub(crate) fn new() -> Distances {
+    /// No line was used.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Distances {
         let mut distances = Distances {
             ids: Ids::new(),
             last: Vec::new(),
@@ -50,7 +52,7 @@ impl Distances {
     }
 
     /// Uses a line. Gives its distance, unless it is used for the first time.
-    pub(crate) fn reference(&mut self, key: u64) -> Option<u64> {
+    pub fn reference(&mut self, key: u64) -> Option<u64> {
         let (id, is_new) = self.ids.of(key);
         if is_new {
             self.len += 1;
@@ -59,8 +61,13 @@ impl Distances {
         self.move_up(id, is_new)
     }
 
+    /// The distance that a line has now, without using it; `None` if it was never used.
+    pub fn look(&self, key: u64) -> Option<u64> {
+        self.ids.find(key).map(|id| self.after(self.last[id as usize] as usize) + 1)
+    }
+
     /// Uses lines, and tells each with its distance.
-    pub(crate) fn reference_all(&mut self, lines: &[LineUse], mut tell: impl FnMut(Option<u64>, LineUse)) {
+    pub fn reference_all(&mut self, lines: &[LineUse], mut tell: impl FnMut(Option<u64>, LineUse)) {
         for batch in lines.chunks(BATCH) {
             let ids = self.ids.guess(batch);
             for (line, id) in batch.iter().zip(ids) {

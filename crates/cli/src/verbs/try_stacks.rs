@@ -4,31 +4,26 @@ use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_size, parse_span};
 use esker_predict::calibration::FILE;
 use esker_predict::deploy::stack_toml;
-use esker_predict::input::Bytes;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::{
-    Calibration, Candidate, CandidateRun, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older,
-    PredictError, Prepared, SpeedChoice, Trace, Warm,
+    Calibration, Candidate, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older, PredictError,
+    Prepared, SpeedChoice, Warm,
 };
 use esker_stack::Spec;
 use esker_trace_block::Format;
-use indicatif::ProgressBar;
 
 use crate::block_trace::from_help;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
+use crate::playing::{command_line, play_all, threads_of, traces, watch};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
-use crate::trace_files;
 use crate::verb::{self, About, Example, Run, Verb};
 
 /// The record.
@@ -212,7 +207,7 @@ impl Try {
     fn plan(&self, terminal: &mut Terminal) -> Result<ComparisonPlan, Failure> {
         let defaults = match self.traces.as_slice() {
             [] => ComparisonPlan::embedded(),
-            paths => ComparisonPlan::of(paths.iter().map(|path| self.trace(path)).collect()),
+            paths => ComparisonPlan::of(traces(paths, self.from, self.volume.as_deref())),
         };
         let mut candidates = Vec::new();
         for stack in &self.stacks {
@@ -251,15 +246,6 @@ impl Try {
             (_, Some(per_s)) => Load::Steady { per_s },
             _ => Load::Open,
         }
-    }
-
-    fn trace(&self, path: &str) -> Trace {
-        let file = path.to_string();
-        let open = move || {
-            let part = |(name, file): trace_files::NamedFile| (name, Box::new(file) as Bytes);
-            Ok(trace_files::open(&file)?.into_iter().map(part).collect())
-        };
-        Trace::new(path, self.from, Arc::new(open)).only(self.volume.as_deref())
     }
 
     /// The calibration that was named, or the one in the current folder.
@@ -370,44 +356,9 @@ fn prepare(plan: ComparisonPlan, terminal: &Terminal) -> Result<Prepared, Predic
 /// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
 fn compare(prepared: Prepared, threads: Option<NonZeroUsize>, terminal: &Terminal) -> Result<Comparison, PredictError> {
     let bar = terminal.requests(prepared.requests());
-    let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
-    let runs = play_all(&prepared, threads, &bar);
+    let runs = play_all(&prepared, threads_of(threads), &watch(&bar));
     bar.finish_and_clear();
     Ok(prepared.conclude(runs?))
-}
-
-fn watch(bar: &ProgressBar) -> esker_predict::Watch {
-    let bar = bar.clone();
-    Arc::new(move |what, more| {
-        bar.set_message(what.to_string());
-        bar.inc(more);
-    })
-}
-
-fn play_all(prepared: &Prepared, threads: usize, bar: &ProgressBar) -> Result<Vec<CandidateRun>, PredictError> {
-    let (watch, next, count) = (watch(bar), AtomicUsize::new(0), prepared.candidates().len());
-    let take = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < count);
-    let work = || std::iter::from_fn(take).map(|at| (at, prepared.run(at, &watch))).collect::<Vec<_>>();
-    let mut runs: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.min(count)).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    runs.sort_by_key(|(at, _)| *at);
-    runs.into_iter().map(|(_, run)| run).collect()
-}
-
-/// The command line as it can be typed again.
-fn command_line() -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    let quoted = |word: String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word,
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    std::iter::once("esker".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// Serves the stack that was written, by the verb that serves any.

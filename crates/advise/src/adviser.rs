@@ -1,0 +1,215 @@
+//! All of it: look at the traces, measure devices, screen proposals, play the best ones.
+
+use esker_predict::plan::Prepared;
+use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Warm, Watch};
+
+use crate::advice::{Advice, Played, Row, Told};
+use crate::catalogue::Offer;
+use crate::columns::Columns;
+use crate::error::AdviseError;
+use crate::proposal::{Making, Proposal};
+use crate::question::{Question, Responses};
+use crate::screen::{self, Screened};
+use crate::service::Service;
+
+/// Proposals that are screened unless more are asked for.
+pub const PROPOSALS: usize = 200;
+/// Proposals that are played in a round.
+pub const VERIFIED: usize = 10;
+/// Rounds at most.
+pub const ROUNDS: usize = 3;
+/// Screens that say at most so many times the target are worth a run.
+const MARGIN: f64 = 1.25;
+
+/// What is wanted, and how much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What is wanted.
+    pub question: Question,
+    /// Times as many data as now, for which there must be room.
+    pub growth: f64,
+    /// Proposals that are screened at most.
+    pub proposals: usize,
+    /// Proposals that are played in a round.
+    pub verified: usize,
+}
+
+/// Traces that were looked at, and what can be built for them.
+pub struct Adviser {
+    plan: ComparisonPlan,
+    prepared: Prepared,
+    columns: Columns,
+    offers: Vec<Offer>,
+    services: Vec<Service>,
+    settings: Settings,
+    speed: f64,
+    volume: u64,
+    proposals: Vec<Proposal>,
+}
+
+impl Adviser {
+    /// Looks at the traces of a plan, measures the devices, and makes proposals. The volumes of the traces are joined.
+    ///
+    /// # Errors
+    /// Traces that cannot be played at their times, or a device that cannot be measured.
+    pub fn prepare(
+        plan: ComparisonPlan,
+        offers: Vec<Offer>,
+        settings: Settings,
+        watch: &Watch,
+    ) -> Result<Adviser, AdviseError> {
+        let plan = ComparisonPlan { joined: true, headroom: false, ..plan };
+        let prepared = plan.clone().prepare(watch)?;
+        let columns = Columns::of(&prepared)?;
+        let speed = prepared.speed().map_or(1.0, |speed| speed.factor);
+        let volume = (columns.reach as f64 * settings.growth).ceil() as u64;
+        let services = offers.iter().map(|offer| {
+            watch(&offer.name, 0);
+            Service::measure(offer, volume, plan.seed)
+        });
+        let services = services.collect::<Result<Vec<_>, _>>()?;
+        let mut adviser =
+            Adviser { plan, prepared, columns, offers, services, settings, speed, volume, proposals: Vec::new() };
+        adviser.proposals = adviser.making().all(settings.proposals);
+        Ok(adviser)
+    }
+
+    fn making(&self) -> Making<'_> {
+        Making {
+            offers: &self.offers,
+            services: &self.services,
+            volume: self.volume,
+            footprint: self.columns.footprint(),
+            budget: self.settings.question.budget(),
+            speed: self.speed,
+        }
+    }
+
+    /// What can be built.
+    pub fn proposals(&self) -> &[Proposal] {
+        &self.proposals
+    }
+
+    /// What is asked, request by request.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Screens a proposal. May be called from several threads.
+    pub fn screen(&self, at: usize) -> Screened {
+        screen::screen(&self.making(), &self.columns, &self.proposals[at].shape)
+    }
+
+    /// The order in which proposals are worth a run: those first that answer the question by their screens.
+    pub fn order(&self, screens: &[Screened]) -> Vec<usize> {
+        let key = |at: &usize| {
+            let (screen, usd) = (&screens[*at], self.proposals[*at].usd);
+            match self.settings.question {
+                Question::Target(target) => {
+                    let excess = target.excess(&responses(screen));
+                    // Of those that are too slow the nearest come first.
+                    let late = if excess <= MARGIN { 0.0 } else { excess };
+                    [late, usd, screen.energy_j, screen.p95_ns]
+                }
+                Question::Budget(_) => [screen.p95_ns, screen.mean_ns, usd, screen.energy_j],
+            }
+        };
+        let mut order: Vec<usize> = (0..self.proposals.len()).collect();
+        order.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.iter()
+                .zip(b)
+                .map(|(a, b)| a.total_cmp(&b))
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        order
+    }
+
+    /// What plays these proposals, in their order. Layers that learn see the traces a first time before counting begins.
+    ///
+    /// # Errors
+    /// A stack that cannot be built, or traces that cannot be read again.
+    pub fn verification(&self, chosen: &[usize], watch: &Watch) -> Result<Prepared, AdviseError> {
+        let making = self.making();
+        let candidates: Result<Vec<Candidate>, _> =
+            chosen.iter().map(|at| making.candidate(&self.proposals[*at])).collect();
+        let mut plan = ComparisonPlan { candidates: candidates?, ..self.plan.clone() };
+        plan.speed = esker_predict::SpeedChoice::Factor(self.speed);
+        if chosen.iter().any(|at| self.proposals[*at].shape.learns()) {
+            plan.limit.warm = Some(Warm::Once);
+        }
+        Ok(plan.prepare(watch)?)
+    }
+
+    /// Whether what was played answers the question, so that no further round is needed.
+    pub fn is_answered(&self, runs: &[(usize, CandidateRun)]) -> bool {
+        runs.iter().any(|(_, run)| self.answers(&Played::of(run)))
+    }
+
+    fn answers(&self, played: &Played) -> bool {
+        played.is_sound()
+            && match self.settings.question {
+                Question::Target(target) => target.excess(&played.responses()) <= 1.0,
+                Question::Budget(_) => true,
+            }
+    }
+
+    /// The advice, from all screens and all runs.
+    pub fn conclude(self, screens: Vec<Screened>, runs: Vec<(usize, CandidateRun)>) -> Advice {
+        let mut rows: Vec<Row> = self
+            .proposals
+            .iter()
+            .zip(screens)
+            .map(|(proposal, screened)| Row {
+                name: proposal.name.clone(),
+                what: proposal.what.clone(),
+                shape: proposal.shape,
+                usd: proposal.usd,
+                screened,
+                played: None,
+                run: None,
+            })
+            .collect();
+        for (at, run) in runs {
+            rows[at].played = Some(Played::of(&run));
+            rows[at].run = Some(run);
+        }
+        let winner = self.winner(&rows);
+        let making = self.making();
+        let told = Told {
+            question: self.settings.question,
+            lacking_bytes: making.lacking_bytes(),
+            least_usd: making.least_usd(),
+            traces: self.prepared.facts(),
+            pace: self.prepared.speed().map_or(String::new(), |speed| speed.text()),
+            columns: &self.columns,
+            offers: &self.offers,
+            services: &self.services,
+            growth: self.settings.growth,
+            seed: self.plan.seed,
+        };
+        Advice::new(&told, rows, winner)
+    }
+
+    /// The run that answers the question best.
+    fn winner(&self, rows: &[Row]) -> Option<usize> {
+        let played = |at: &usize| rows[*at].played.as_ref();
+        let answers = (0..rows.len()).filter(|at| played(at).is_some_and(|played| self.answers(played)));
+        let key = |at: &usize| {
+            let played = played(at).expect("it was played");
+            match self.settings.question {
+                Question::Target(_) => [rows[*at].usd, played.energy_j, played.p95_ns],
+                Question::Budget(_) => [played.p95_ns, rows[*at].usd, played.energy_j],
+            }
+        };
+        answers.min_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])).then(a[2].total_cmp(&b[2]))
+        })
+    }
+}
+
+pub(crate) fn responses(screened: &Screened) -> Responses {
+    Responses { mean_ns: screened.mean_ns, p95_ns: screened.p95_ns, p99_ns: screened.p99_ns }
+}
