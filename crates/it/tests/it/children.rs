@@ -46,21 +46,22 @@ fn the_child_serves() {
     match std::env::var_os(ATTACHES) {
         Some(_) => attach(&reactor, &spec, &dir),
         None => {
-            let served = served(&rt, &spec, dir.join("ctl"));
+            let config = config(dir.join("ctl"));
+            let served = Served::start(&rt, &Pool::default(), esker_kinds::ALL, &spec, config).unwrap();
             reactor.block_on(async move { served.run(std::future::pending()).await }).unwrap();
         }
     }
 }
 
-fn served(rt: &Rt, spec: &Spec, control: PathBuf) -> Served {
-    let config = Config { stop_patience: Nanos::secs(60), ..Config::at(Address::Unix(control), "test") };
-    Served::start(rt, &Pool::default(), esker_kinds::ALL, spec, config).unwrap()
+fn config(control: PathBuf) -> Config {
+    Config { stop_patience: Nanos::secs(60), ..Config::at(Address::Unix(control), "test") }
 }
 
 /// What `esker attach` does, until the device is gone or a client of the control socket stops it.
 fn attach(reactor: &Reactor, spec: &Spec, dir: &Path) {
     let claim = registry(dir).claim(VOL).unwrap();
-    let served = served(&reactor.rt(), spec, claim.control());
+    let config = config(claim.control());
+    let served = Served::over(&reactor.rt(), &Pool::default(), esker_kinds::ALL, spec, &config).unwrap();
     let setup = Setup { mount: claim.mount(), partitions: false };
     reactor.block_on(async move {
         let front = AttachFront::open(&served, &[VOL.to_string()], &setup).await.unwrap();
