@@ -98,7 +98,7 @@ impl Mount {
     fn new(device: &Path, at: PathBuf) -> Result<Mount, LabError> {
         const MAKE: [&str; 4] = ["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
         let device = device.display().to_string();
-        peer::output("mkfs.ext4", &[&MAKE[..], &[&device]].concat())?;
+        peer::output("mkfs.ext4", &[&MAKE[..], &[device.as_str()]].concat())?;
         fs::create_dir(&at).map_err(LabError::scratch(&at))?;
         peer::output("mount", &["-o", "noatime", &device, &at.display().to_string()])?;
         Ok(Mount(at))
