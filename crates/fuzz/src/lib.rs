@@ -10,8 +10,8 @@
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`tier`],
-//! [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
-//! [`lfs`], [`lfs_control`], [`nfs`].
+//! [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`],
+//! [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]

@@ -51,7 +51,7 @@ fn try_head(bytes: &[u8]) -> Result<bool, String> {
     let verdict = (check.check)(&[medium]);
     match found {
         Err(error) if error.to_string().is_empty() => Err("refused without a reason".to_string()),
-        Err(_) if verdict.is_ok_and(|verdict| verdict.text.contains("label is sound")) => {
+        Err(_) if verdict.as_ref().is_ok_and(|verdict| verdict.text.contains("label is sound")) => {
             Err("the checker takes a label that the tier refuses".to_string())
         }
         Err(_) => Ok(false),

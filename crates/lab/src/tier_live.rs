@@ -1,6 +1,6 @@
 //! `tier-live`: the kind `tier` over three files as `esker attach` serves it, under fio. Slow requests on ext4 while
-//! extents move, against the same with nothing moving; random reads of extents on the fast end, against the fast file
-//! attached alone; and requests to a tier at rest, against the same files joined by `concat`.
+//! extents move stand against the same with nothing moving. Random reads of extents on the fast end stand against the
+//! fast file attached alone, and requests to a tier at rest against the same files joined by `concat`.
 //!
 //! The files lie on one disk, so that no end is faster than another, and moves take time of the disk that clients use.
 //! Ratios tell what the layer costs, not what tiering gains. This kernel has no device mapper: `concat` stands where
@@ -166,7 +166,8 @@ fn fio(file: &Path, span: Duration, seed: u64) -> Result<Met, LabError> {
     Ok(Met { p99: number(&mixed["clat_ns"]["percentile"]["99.000000"])?, rate: number(&mixed["iops"])? })
 }
 
-/// Does something while extents move all the time, from the second end to the third and back. Gives how many moved, too.
+/// Does something while extents move all the time, from the second end to the third and back. Gives how many moved,
+/// too.
 fn while_extents_move<T>(
     ours: &AttachProcess,
     body: impl FnOnce() -> Result<T, LabError>,

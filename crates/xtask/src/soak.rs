@@ -131,8 +131,8 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak cached [--times N]`: a cache that fills, gives up and writes home under the load.
 ///
-/// `cargo xtask soak movers [--minutes N | --times N] [--seed N]`: a tier whose extents move under the load, by plans and
-/// by orders. It prints kills, moves and checks; it fails if extents hardly moved.
+/// `cargo xtask soak movers [--minutes N | --times N] [--seed N]`: a tier whose extents move under the load, by
+/// plans and by orders. It prints kills, moves and checks; it fails if extents hardly moved.
 ///
 /// `cargo xtask soak mount [--times N] [--seed N]`: the server of a mounted `lfs`, in all cache modes, with its cleaner
 /// at work and snapshots made meanwhile. Each kill is followed by a check of the medium and of each snapshot.

@@ -1,7 +1,8 @@
 //! A served tier of three files is killed again and again while extents move under a load that checks what it reads.
 //! No write that a flush covered is lost, no block goes back, and the ends stay sound.
 //!
-//! Eight kills by default; `cargo xtask soak movers` makes more, for as long as wanted, with `esker serve` as the server.
+//! Eight kills by default. `cargo xtask soak movers` makes more, for as long as wanted, with `esker serve` as the
+//! server.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! A load on an export whose server is killed, and what the next server must give back: each sector holds, whole, a
-//! version that is no older than the last one that a flush covered, and no newer than the last one that was sent.
+//! A load on an export whose server is killed, and what the next server must give back. Each sector holds a whole
+//! version. It is no older than the last one that a flush covered, and no newer than the last one that was sent.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
