@@ -110,6 +110,7 @@ mod reflink;
 mod rt_throughput;
 mod sim_throughput;
 mod ssd_wa;
+mod tier_live;
 mod try_any;
 mod try_quick;
 mod try_truth;
@@ -307,6 +308,10 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("edt-subworkloads", edt_sizes::run_subworkloads)
         .about("The same for the server, data and source control volumes of that day (counted; nothing is played)")
         .after("the thesis on extending storage, section 6.4"),
+    Experiment::real("tier-live", tier_live::run)
+        .about("fio on an attached tier: slow requests on ext4 while extents move, hits of the fast end, requests at rest")
+        .after("the issue on stacks that choose: 1.5 times the 99th percentile at rest, 0.8 of the bare fast device")
+        .beside(&["fio", "mkfs.ext4"]),
     Experiment::simulated("map-commit", map_commit::run)
         .about("Flushes and time of changes of the map of slots on a disk: shared commits, one for each, touched zones")
         .after("the issue of caches and tiers, item 9: at most 50 flushes per 1,000 updates, a fifth of the time"),
