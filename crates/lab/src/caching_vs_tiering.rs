@@ -190,6 +190,7 @@ fn misses(stack: &Rc<Stack>, arm: Arm) -> f64 {
 
 /// Moves everything to the disk.
 async fn to_disk(stack: &Rc<Stack>, chunk: u64) -> Result<(), LabError> {
+    stack.opened().await;
     let extents = stat(stack, "vol", "extents");
     order(stack, &format!("place 0-{} 1", extents - 1.0)).await?;
     all_moved(stack).await;
