@@ -17,7 +17,7 @@ use esker_stack::Stack;
 use esker_trace_block::generate::{Generator, Profile};
 use esker_trace_block::{Record, Source};
 
-use crate::edt_testbed::{Clients, Waits, all_moved, order, stat};
+use crate::edt_testbed::{Clients, Waits, all_moved, end_of, order, stat, told};
 
 /// Part of bytes and requests that the short and the long form have.
 const PARTS: [f64; 2] = [0.0025, 0.01];
@@ -64,6 +64,8 @@ struct Found {
     /// Chunks or lines that moved.
     moves: f64,
     memory: f64,
+    /// What a tier did, for people.
+    told: String,
 }
 
 impl Load {
@@ -151,7 +153,7 @@ impl Load {
             let mut on_disk = 0.0;
             for record in &measured {
                 if let Arm::Tier(chunk, ..) = arm {
-                    on_disk += f64::from(u8::from(lies_on_disk(&stack, record.offset / (chunk * MIB)).await?));
+                    on_disk += f64::from(u8::from(end_of(&stack, record.offset / (chunk * MIB)).await? == 1));
                 }
                 clients.send(record).await;
             }
@@ -164,17 +166,19 @@ impl Load {
                 ssd_share: 1.0 - on_disk / measured.len() as f64,
                 moves: moves(&stack) - moved,
                 memory: stat(&stack, "vol", "memory_bytes"),
+                told: if matches!(arm, Arm::Tier(..)) { told(&stack) } else { String::new() },
             })
         })?;
         lab.say(format!(
             "{arm:?}, hours {hours:?}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %, {:.3} of them by \
-             the SSD, {} moves",
+             the SSD, {} moves{}",
             found.waits.len(),
             found.waits.mean_ms(),
             found.waits.percentile_ms(0.5),
             found.waits.percentile_ms(0.95),
             found.ssd_share,
-            found.moves
+            found.moves,
+            found.told
         ));
         Ok(found)
     }
@@ -200,10 +204,6 @@ async fn to_disk(stack: &Rc<Stack>, chunk: u64) -> Result<(), LabError> {
         Some(0) => Ok(()),
         left => Err(LabError::data(format!("{left:?} chunks of {chunk} MiB stay on the SSD"))),
     }
-}
-
-async fn lies_on_disk(stack: &Rc<Stack>, extent: u64) -> Result<bool, LabError> {
-    Ok(order(stack, &format!("explain {extent}")).await?["end"] == 1)
 }
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {

@@ -8,7 +8,7 @@
 //!
 //! The long form lasts for two hours. In the short form `uniform` has an eighth of all bytes, and the times of load and
 //! layer are eight times as short; requests per second are not fewer, so each look counts an eighth of the requests
-//! of an extent. `uniform_natural` has all bytes and natural times, for one hour. So have hot sets, which would fit
+//! of an extent. `uniform_natural` has all bytes and natural times, for 40 minutes. So have hot sets, for 10 or 40, which would fit
 //! into the buffers of shrunk disks. Times are simulated.
 
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use esker_lab_kit::{Figure, Lab, LabError};
 use esker_stack::Stack;
 use esker_trace_block::{Op, Record};
 
-use crate::edt_testbed::{Clients, Testbed, Waits, all_moved, order, stat};
+use crate::edt_testbed::{Clients, Testbed, Waits, all_moved, end_of, order, stat, told};
 
 /// Extents of the volume: 904 GB in extents of 64 MiB.
 const EXTENTS: u64 = 13_471;
@@ -72,7 +72,7 @@ const HOTSET: Load = Load {
     per_s: 500.0,
     hot_for: Some(LOOK),
     phase: Nanos::ZERO,
-    length: Nanos::secs(1_200),
+    length: Nanos::secs(600),
     shrink: 1,
     judges_backoff: false,
     paper: Some(1.21),
@@ -80,13 +80,13 @@ const HOTSET: Load = Load {
 /// All, with the lengths of the short form.
 const LOADS: [Load; 5] = [
     UNIFORM,
-    Load { name: "uniform_natural", length: Nanos::secs(3_600), shrink: 1, judges_backoff: false, ..UNIFORM },
+    Load { name: "uniform_natural", length: Nanos::secs(2_400), shrink: 1, judges_backoff: false, ..UNIFORM },
     HOTSET,
     Load { name: "hotset_between_looks", phase: Nanos::secs(30), ..HOTSET },
     Load {
         name: "hotset_epoch",
         hot_for: Some(EPOCH),
-        length: Nanos::secs(3_600),
+        length: Nanos::secs(2_400),
         judges_backoff: true,
         paper: None,
         ..HOTSET
@@ -164,19 +164,16 @@ async fn on_tier(stack: &Rc<Stack>, seed: u64, load: Load) -> Result<(Waits, Str
     let mut on_ends = [0_u32; TIER.len()];
     for (number, record) in requests(seed, load).enumerate() {
         if number.is_multiple_of(SAMPLE) {
-            let end = order(stack, &format!("explain {}", record.offset / extent)).await?["end"].as_u64();
-            on_ends[end.ok_or_else(|| LabError::data("the tier does not say where an extent lies"))? as usize] += 1;
+            on_ends[end_of(stack, record.offset / extent).await?] += 1;
         }
         clients.send(&record).await;
     }
     clients.ended().await;
-    let names = ["relieved", "corrections", "plans", "dropped", "budget", "saturated"];
-    let told: String = names.iter().map(|name| format!(", {name} {}", stat(stack, "vol", name))).collect();
     let asked = f64::from(on_ends.iter().sum::<u32>());
     let [ssd, sas, sata] = on_ends.map(|count| f64::from(count) / asked);
     let moved = stat(stack, "vol", "moved") - moved;
     let waits = clients.between(Nanos::ZERO, LENGTH);
-    Ok((waits, format!("; {ssd:.3}, {sas:.3}, {sata:.3} of them on SSD, SAS, SATA; moved {moved}{told}")))
+    Ok((waits, format!("; {ssd:.3}, {sas:.3}, {sata:.3} of them on SSD, SAS, SATA; moved {moved}{}", told(stack))))
 }
 
 /// Reads at random times and places.

@@ -20,7 +20,7 @@ use esker_tiering::sheet::{SAS, peak_w};
 use esker_trace_block::generate::{Generator, Profile};
 use esker_trace_block::{Record, Source};
 
-use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, order, stat, usages};
+use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, order, stat, told, usages};
 use crate::played::asked;
 
 /// Equal cost: one array of four of each type, or three of SAS. One disk stands for an array.
@@ -49,6 +49,8 @@ struct Found {
     /// Mean power of all devices, watts.
     watts: f64,
     moved: f64,
+    /// What a tier did, for people.
+    told: String,
 }
 
 impl Load {
@@ -106,19 +108,20 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
         let found = play_days(lab, text, &load, [days, speed as u32])?;
         let waits = &found.waits;
         lab.say(format!(
-            "{name} on {system}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %, {:.2} W, {} moves",
+            "{name} on {system}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %, {:.2} W, {} moves{}",
             waits.len(),
             waits.mean_ms(),
             waits.percentile_ms(0.5),
             waits.percentile_ms(0.95),
             found.watts,
-            found.moved
+            found.moved,
+            found.told
         ));
         Ok::<_, LabError>(found)
     };
     let (sas, edt, idt) = (played("SAS", &sas, 1)?, played("EDT", &tier("edt"), 1)?, played("IDT", &tier("idt"), 1)?);
-    // Static tiering knows the day before it is measured.
-    let est = played("EST", &tier("est"), 2)?;
+    // Static tiering knows the day before it is measured, and relieves nothing.
+    let est = played("EST", &tier("est throttle=false"), 2)?;
     let of = |id: &str, ours: f64, theirs: f64, unit| Figure::alone(format!("{id}{suffix}"), ours / theirs, unit);
     let mean = |id: &str, ours: &Found, theirs: &Found| {
         let (ours, theirs) = (ours.waits.mean_ms(), theirs.waits.mean_ms());
@@ -171,16 +174,23 @@ fn play_days(lab: &Lab<'_>, text: &str, load: &Load, [days, speed]: [u32; 2]) ->
         let now = used(&stack);
         clients.ended().await;
         let seconds = (end - begun).as_secs_f64();
-        Found { waits: clients.between(begun, end), watts: (now[0] - joules) / seconds, moved: now[1] - moved }
+        Found {
+            waits: clients.between(begun, end),
+            watts: (now[0] - joules) / seconds,
+            moved: now[1] - moved,
+            told: if is_tier(&stack) { told(&stack) } else { String::new() },
+        }
     }))
 }
 
 /// Joules of all devices, and moves of a tier.
 fn used(stack: &Rc<Stack>) -> [f64; 2] {
     let joules = usages(stack).into_iter().map(|(_, usage)| usage.energy_j).sum();
-    let is_tier =
-        stack.stats().iter().any(|part| part.name == "vol" && part.stats.iter().any(|stat| stat.name == "moved"));
-    [joules, if is_tier { stat(stack, "vol", "moved") } else { 0.0 }]
+    [joules, if is_tier(stack) { stat(stack, "vol", "moved") } else { 0.0 }]
+}
+
+fn is_tier(stack: &Rc<Stack>) -> bool {
+    stack.stats().iter().any(|part| part.name == "vol" && part.stats.iter().any(|stat| stat.name == "moved"))
 }
 
 /// Item 38: the same half of an hour again and again. Moves may take all of a device's time, so that they end.

@@ -184,6 +184,18 @@ pub(crate) async fn order(stack: &Rc<Stack>, words: &str) -> Result<serde_json::
     serde_json::from_str(&told).map_err(LabError::data)
 }
 
+/// The end on which an extent lies.
+pub(crate) async fn end_of(stack: &Rc<Stack>, extent: u64) -> Result<usize, LabError> {
+    let end = order(stack, &format!("explain {extent}")).await?["end"].as_u64();
+    Ok(end.ok_or_else(|| LabError::data("the tier does not say where an extent lies"))? as usize)
+}
+
+/// What a tier did, for people.
+pub(crate) fn told(stack: &Rc<Stack>) -> String {
+    let names = ["relieved", "corrections", "throttling", "plans", "planned", "dropped", "budget", "saturated"];
+    names.iter().map(|name| format!(", {name} {}", stat(stack, "vol", name))).collect()
+}
+
 /// Waits until no move is left.
 pub(crate) async fn all_moved(stack: &Rc<Stack>) {
     while stat(stack, "vol", "queued") + stat(stack, "vol", "moving") > 0.0 {
