@@ -2,9 +2,9 @@
 //! specification of extensions; the thesis on extending storage, chapter 6.
 //!
 //! The thesis has 200 GB of SSD before 12 SATA disks, and the recorded week of servers. Here the week is generated and
-//! made small: each volume has a part of its bytes and requests, so each place is used as often, and the SSD has the same
-//! part. One disk stands for the twelve: it has the same part of their room, and all is played so much faster that it
-//! is asked as often as each of them. All times of the layers are shorter by the same factor. The SSD is a new drive
+//! made small: each volume has a part of its bytes and requests, so each place is used as often, and the SSD has the
+//! same part. One disk stands for the twelve: it has the same part of their room, and all is played so much faster that
+//! it is asked as often as each of them. All times of the layers are shorter by the same factor. The SSD is a new drive
 //! of which a part is used. All data lies on the disk at first. Times are simulated.
 
 use std::rc::Rc;

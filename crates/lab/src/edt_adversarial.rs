@@ -2,14 +2,14 @@
 //! the specification of extensions; the thesis on extending storage, section 6.5.
 //!
 //! Two SSDs, two SAS and two SATA disks of the testbed hold a volume of 904 GB, as for `srcctl` of the thesis; six SAS
-//! disks hold the same. A third of the extents lies on SATA at first. Clients read 4 KiB at random: 400 times a second all
-//! over the volume, or 500 times a second from ten extents, others each minute or each epoch. All of these lie on SATA
-//! at first, and none comes again. Sets change at looks, or half a minute behind them.
+//! disks hold the same. A third of the extents lies on SATA at first. Clients read 4 KiB at random: 400 times a second
+//! all over the volume, or 500 times a second from ten extents, others each minute or each epoch. All of these lie on
+//! SATA at first, and none comes again. Sets change at looks, or half a minute behind them.
 //!
 //! The long form lasts for two hours. In the short form `uniform` has an eighth of all bytes, and the times of load and
 //! layer are eight times as short; requests per second are not fewer, so each look counts an eighth of the requests
-//! of an extent. `uniform_natural` has all bytes and natural times, for 40 minutes. So have hot sets, for 10 or 40, which would fit
-//! into the buffers of shrunk disks. Times are simulated.
+//! of an extent. `uniform_natural` has all bytes and natural times, for 40 minutes. Hot sets have them too, because
+//! shrunk ones fit into the buffers of disks; they last for 10 minutes, or 40 with epochs. Times are simulated.
 
 use std::rc::Rc;
 

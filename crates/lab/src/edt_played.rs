@@ -1,5 +1,5 @@
-//! `edt-msr-played` and `edt-spc-played`: what clients wait on tiers and on SAS disks alone. Source: items 38, 44 and 45
-//! of the specification of extensions; the thesis on extending storage, sections 6.2 and 6.3.
+//! `edt-msr-played` and `edt-spc-played`: what clients wait on tiers and on SAS disks alone. Source: items 38, 44 and
+//! 45 of the specification of extensions; the thesis on extending storage, sections 6.2 and 6.3.
 //!
 //! The loads of `edt-msr` and `edt-spc` are made small: each volume has a part of its bytes and requests, so each place
 //! is used as often. They are played so much faster that a device has as many requests per second as one of the

@@ -1,10 +1,10 @@
 //! `edt-throttle`: how soon a tier finds and relieves disks whose load has grown to twenty times as much. Source: items
 //! 41 and 42 of the specification of extensions; the thesis on extending storage, section 3.4.6.
 //!
-//! An SSD, a SAS and a SATA disk of the testbed hold a volume that fills the SATA disk, on which all of it lies. Devices
-//! and extents have a 64th of their bytes, and all times are those of the layer's defaults. Clients read 4 KiB from 800
-//! extents at random. Each asks, has its answer, and pauses. At first all of them ask 20 times a second, and no extent
-//! is worth a better place. Half a minute behind a look their pauses become a twentieth. Times are simulated.
+//! An SSD, a SAS and a SATA disk of the testbed hold a volume that fills the SATA disk, on which all of it lies.
+//! Devices and extents have a 64th of their bytes, and all times are those of the layer's defaults. Clients read 4 KiB
+//! from 800 extents at random. Each asks, has its answer, and pauses. At first all of them ask 20 times a second, and
+//! no extent is worth a better place. Half a minute behind a look their pauses become a twentieth. Times are simulated.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
