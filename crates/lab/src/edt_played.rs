@@ -35,7 +35,7 @@ const LOOK: Nanos = Nanos::secs(60);
 /// Volumes of the group `data` that are left out: the thesis has the 31 most active of 36, 4,580 GB.
 const LEFT_OUT: u32 = 5;
 /// Epochs of equal statistics, of which the last two must move nothing.
-const EQUAL_EPOCHS: u32 = 10;
+const EQUAL_EPOCHS: u32 = 40;
 
 /// Requests at their speed, on one volume.
 struct Load {
@@ -212,7 +212,7 @@ fn equal_epochs(lab: &Lab<'_>, load: &Load, speed: u64) -> Result<Figure, LabErr
     lab.say(format!("equal epochs: {moves:?} moves in all at the end of each"));
     let last = moves.len() - 1;
     let late = moves[last] - moves[last - 2];
-    Ok(Figure::alone("moves_second_epoch", late, "moves of the last two of ten equal epochs")
+    Ok(Figure::alone("moves_second_epoch", late, "moves of the last two of forty equal epochs")
         .peer("of all", moves[last]))
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let times = format!("epoch={}ns look={}ns", SPC_EPOCH.0 / speed, LOOK.0 / speed);
     let sas = Testbed { counts: SPC_ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
     let played = |system: &str, text: &str| {
-        let parts = play_units(lab, text, &load, speed)?;
+        let (parts, did) = play_units(lab, text, &load, speed)?;
         for (part, waits) in ["half an hour", "settled"].into_iter().zip(&parts) {
             lab.say(format!(
                 "{system}, {part}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %",
@@ -244,6 +244,7 @@ pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
                 waits.percentile_ms(0.95)
             ));
         }
+        lab.say(format!("{system}{did}"));
         Ok::<_, LabError>(parts)
     };
     let (sas, edt) = (played("SAS", &sas)?, played("EDT", &load.tier(SPC_TIER, speed, &times))?);
@@ -263,8 +264,8 @@ pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 }
 
 /// Each unit sends its requests in order, none before its time, and has one under way. What they wait behind the first
-/// epoch of the first half of an hour, and in the last one. A tier begins with everything on SATA.
-fn play_units(lab: &Lab<'_>, text: &str, load: &Load, speed: u64) -> Result<[Waits; 2], LabError> {
+/// epoch of the first half of an hour, and in the last one. A tier begins with everything on SATA; what it did is told.
+fn play_units(lab: &Lab<'_>, text: &str, load: &Load, speed: u64) -> Result<([Waits; 2], String), LabError> {
     let Rig { world, stack } = Rig::simulated(lab.seed, text)?;
     let mut units: Vec<Vec<Record>> = vec![Vec::new(); UNITS];
     load.records.iter().enumerate().for_each(|(number, record)| units[number % UNITS].push(*record));
@@ -293,7 +294,9 @@ fn play_units(lab: &Lab<'_>, text: &str, load: &Load, speed: u64) -> Result<[Wai
         join_all(tasks).await.into_iter().flatten().for_each(|(at, took)| all.add(at, took));
         let (half, end) = (SPC_LENGTH.0 / speed, Nanos::from_secs_f64(SPC_HOURS * 3_600.0).0 / speed);
         let part = |from, to| all.between(begun + Nanos(from), begun + Nanos(to));
-        Ok([part(epoch, half), part(end - half, end)])
+        let did =
+            if is_tier { format!(", moved {}{}", stat(&stack, "vol", "moved"), told(&stack)) } else { String::new() };
+        Ok(([part(epoch, half), part(end - half, end)], did))
     })
 }
 
