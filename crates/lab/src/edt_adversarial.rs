@@ -7,7 +7,7 @@
 //! SATA at first, and none comes again. Sets change at looks, or half a minute behind them.
 //!
 //! The long form lasts for two hours. In the short form `uniform` has an eighth of all bytes, and the times of load and
-//! layer are eight times as short; requests per second are not fewer, so each look counts an eighth of the requests
+//! layer are eight times as short. Requests per second are not fewer, so each look counts an eighth of the requests
 //! of an extent. `uniform_natural` has all bytes and natural times, for 40 minutes. Hot sets have them too, because
 //! shrunk ones fit into the buffers of disks; they last for 10 minutes, or 40 with epochs. Times are simulated.
 
