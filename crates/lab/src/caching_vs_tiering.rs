@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(load.fast(Nanos::secs(100)), Nanos::secs(3));
         let text = load.text(TIER);
         assert!(text.contains("capacity=29999759360; ") || text.contains("capacity=29999"), "{text}");
-        assert!(text.contains("ssd(bytes=3000000000); sata(bytes=30000000000)"), "{text}");
+        assert!(text.contains("ssd(bytes=3000000000); sata(bytes=29999999999)"), "{text}");
         assert!(text.contains("epoch=54000000000ns look=1800000000ns"), "{text}");
     }
 }
