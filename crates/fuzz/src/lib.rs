@@ -9,9 +9,9 @@
 //!
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
-//! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`control`],
-//! [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`], [`whole`],
-//! [`lfs`], [`lfs_control`], [`nfs`].
+//! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`tier`],
+//! [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`],
+//! [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -42,6 +42,7 @@ mod shepherd;
 mod slots;
 mod stack;
 pub mod target;
+mod tier;
 mod trace;
 mod vhost;
 mod volume;

@@ -4,7 +4,7 @@ use esker_trace_block::Format;
 
 use crate::{
     blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, lfs_control, mirror, nbd,
-    nfs, offload, regions, replay, shepherd, slots, stack, trace, vhost, volume, whole,
+    nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -42,6 +42,8 @@ pub enum Target {
     Shepherd,
     /// Maps of slots.
     Slots,
+    /// Labels of tiers' ends.
+    Tier,
     /// Lines of the control socket.
     Control,
     /// Requests for metrics.
@@ -84,7 +86,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 56] = [
+    pub const ALL: [Target; 57] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -122,6 +124,7 @@ impl Target {
         Target::Offload,
         Target::Shepherd,
         Target::Slots,
+        Target::Tier,
         Target::Control,
         Target::Metrics,
         Target::HugepageConfig,
@@ -162,6 +165,7 @@ impl Target {
             Target::Offload => "offload".to_string(),
             Target::Shepherd => "shepherd".to_string(),
             Target::Slots => "slots".to_string(),
+            Target::Tier => "tier".to_string(),
             Target::Control => "control".to_string(),
             Target::Metrics => "metrics".to_string(),
             Target::HugepageConfig => "hugepage-config".to_string(),
@@ -203,6 +207,7 @@ impl Target {
             Target::Offload => offload::corpus(),
             Target::Shepherd => shepherd::corpus(),
             Target::Slots => slots::corpus(),
+            Target::Tier => tier::corpus(),
             Target::Control => control::corpus(),
             Target::Metrics => http::corpus(),
             Target::HugepageConfig => hugepage::config_corpus(),
@@ -247,6 +252,7 @@ impl Target {
             Target::Offload => offload::try_input(input),
             Target::Shepherd => shepherd::try_input(input),
             Target::Slots => slots::try_input(input),
+            Target::Tier => tier::try_input(input),
             Target::Control => control::try_input(input),
             Target::Metrics => http::try_input(input),
             Target::HugepageConfig => hugepage::try_config(input),

@@ -61,6 +61,14 @@ impl AttachProcess {
         Ok(parts.iter().filter_map(|part| part["stats"][name].as_f64()).sum())
     }
 
+    /// Orders its layer `vol`, in words of its kind.
+    ///
+    /// # Errors
+    /// A refusal, and a server that is gone.
+    pub fn order(&self, words: &[&str]) -> Result<(), LabError> {
+        ask(PROGRAM, &self.control, &json!({ "do": "order", "device": "vol", "words": words })).map(drop)
+    }
+
     /// Asks it to stop, and waits until it has ended.
     ///
     /// # Errors

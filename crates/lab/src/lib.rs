@@ -57,13 +57,18 @@ mod cache_live;
 mod cache_loads;
 mod cache_modes;
 mod cache_policies;
+mod caching_vs_tiering;
 mod cleaning_policies;
 mod copy_on_write;
 mod data_path;
 mod device_calibration;
+mod edt_adversarial;
 mod edt_loads;
+mod edt_played;
 mod edt_sizes;
 mod edt_table;
+mod edt_testbed;
+mod edt_throttle;
 mod exces;
 mod file_vs_fio;
 mod fs_arms;
@@ -110,6 +115,7 @@ mod reflink;
 mod rt_throughput;
 mod sim_throughput;
 mod ssd_wa;
+mod tier_live;
 mod try_any;
 mod try_quick;
 mod try_truth;
@@ -307,6 +313,25 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("edt-subworkloads", edt_sizes::run_subworkloads)
         .about("The same for the server, data and source control volumes of that day (counted; nothing is played)")
         .after("the thesis on extending storage, section 6.4"),
+    Experiment::real("tier-live", tier_live::run)
+        .about("fio on an attached tier: slow requests on ext4 while extents move, hits of the fast end, requests at rest")
+        .after("the issue on stacks that choose: 1.5 times the 99th percentile at rest, 0.8 of the bare fast device")
+        .beside(&["fio", "mkfs.ext4"]),
+    Experiment::simulated("edt-throttle", edt_throttle::run)
+        .about("How soon a tier on modelled devices finds and relieves a disk whose load has grown to twenty times as much")
+        .after("the thesis on extending storage, section 3.4.6; acceptance items 41 and 42 of the issue on stacks that choose"),
+    Experiment::simulated("edt-adversarial", edt_adversarial::run)
+        .about("Mean times of a tier on modelled devices over SAS disks alone: reads all over, and hot extents that change")
+        .after("the thesis on extending storage, section 6.5 (1.31, 1.21); acceptance item 46 of the issue on stacks that choose"),
+    Experiment::simulated("caching-vs-tiering", caching_vs_tiering::run)
+        .about("One SSD before a modelled disk as a cache and as a tier: mean times, moves, shares of the SSD, chunks, epochs, planners")
+        .after("the thesis on extending storage, chapter 6; acceptance items 53 to 57 of the issue on stacks that choose"),
+    Experiment::simulated("edt-msr-played", edt_played::run_msr)
+        .about("Mean times and power of dynamic and static tiers and of SAS disks of one price under MSR-like days, on modelled devices")
+        .after("the thesis on extending storage, section 6.3, equal cost; acceptance items 38, 44 and 45 of the issue on stacks that choose"),
+    Experiment::simulated("edt-spc-played", edt_played::run_spc)
+        .about("Mean times of dynamic tiers and of SAS disks under an SPC-1-like load, on modelled devices")
+        .after("the thesis on extending storage, section 6.2 (15 and 28 ms)"),
     Experiment::simulated("map-commit", map_commit::run)
         .about("Flushes and time of changes of the map of slots on a disk: shared commits, one for each, touched zones")
         .after("the issue of caches and tiers, item 9: at most 50 flushes per 1,000 updates, a fifth of the time"),

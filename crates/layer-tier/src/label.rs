@@ -15,19 +15,19 @@ const BODY: usize = 24;
 
 /// What a label says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Label {
+pub struct Label {
     /// The map of the tier.
-    pub(crate) map: u128,
+    pub map: u128,
     /// 0 in slot 0, 1 in slot 1.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// Number of this end, from 1.
-    pub(crate) end: u32,
+    pub end: u32,
     /// Ends of the tier.
-    pub(crate) ends: u32,
+    pub ends: u32,
     /// Slots of this end.
-    pub(crate) slots: u32,
+    pub slots: u32,
     /// Bytes of an extent.
-    pub(crate) extent: u64,
+    pub extent: u64,
 }
 
 impl Superblock for Label {
@@ -70,8 +70,19 @@ impl Superblock for Label {
 ///
 /// # Errors
 /// Why there is none.
-pub(crate) fn label_of(start: &[u8]) -> Result<Label, SuperblockError> {
+pub fn label_of(start: &[u8]) -> Result<Label, SuperblockError> {
     newest::<Label>(&[slots(start)]).and_then(Newest::writable)
+}
+
+/// The first bytes of an end with this label, in both slots.
+pub fn head(label: &Label) -> Vec<u8> {
+    let mut bytes = vec![0; media::HEAD as usize];
+    for generation in 0..2 {
+        let sealed = seal(&Label { generation, ..*label });
+        let at = slot(generation) * SLOT;
+        bytes[at..at + sealed.len()].copy_from_slice(&sealed);
+    }
+    bytes
 }
 
 /// Writes a label to both slots, durably.
@@ -79,13 +90,7 @@ pub(crate) fn label_of(start: &[u8]) -> Result<Label, SuperblockError> {
 /// # Errors
 /// The end's.
 pub(crate) async fn write(io: &Io, label: &Label) -> Result<(), BioError> {
-    let mut bytes = vec![0; media::HEAD as usize];
-    for generation in 0..2 {
-        let sealed = seal(&Label { generation, ..*label });
-        let at = slot(generation) * SLOT;
-        bytes[at..at + sealed.len()].copy_from_slice(&sealed);
-    }
-    let buf = Buf::from_bytes(io.pool(), &bytes);
+    let buf = Buf::from_bytes(io.pool(), &head(label));
     let write = Bio::write(0, buf).fua().tagged(Tag::of(Class::Metadata)).to(io.lower(label.end as usize));
     io.submit(write).await.result.map(drop)
 }
@@ -101,6 +106,15 @@ mod tests {
     #[test]
     fn labels_keep_the_promises_of_the_common_header() {
         esker_framing::conformance::check(&label(0), &label(1));
+    }
+
+    /// What version 1 wrote; it must stay readable.
+    #[test]
+    fn the_golden_labels_read_as_they_were_written() {
+        let golden = include_bytes!("../golden/labels-v1.bin");
+        assert_eq!(label_of(golden), Ok(label(1)));
+        assert_eq!(label_of(&golden[..SLOT]), Ok(label(0)), "the first slot serves alone");
+        assert_eq!(head(&label(0)), golden);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod check;
 mod config;
 mod devices;
 mod engine;
-mod label;
+pub mod label;
 mod opening;
 mod orders;
 mod pacing;

@@ -11,7 +11,6 @@ use esker_tiering::model::performance;
 use serde_json::{Value, json};
 
 use crate::engine::Tier;
-use crate::queue::Why;
 
 pub(crate) const ORDERS: &[OrderInfo] = &[
     OrderInfo {
@@ -62,10 +61,10 @@ impl Tier {
         if self.ends[end].is_out() {
             return Err(format!("end {end} is being emptied, or cannot be used"));
         }
-        let moves: Vec<(u32, usize)> =
-            extents.filter(|extent| self.placing.borrow().end_of(*extent) != end).map(|extent| (extent, end)).collect();
+        let elsewhere = extents.clone().filter(|extent| self.placing.borrow().end_of(*extent) != end);
+        let moves: Vec<(u32, usize)> = elsewhere.map(|extent| (extent, end)).collect();
         let queued = moves.len();
-        self.queue.borrow_mut().add(Why::Ordered, moves);
+        self.queue.borrow_mut().order(&extents, moves);
         self.background.wake();
         Ok(json!({ "queued": queued }))
     }

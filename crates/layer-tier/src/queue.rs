@@ -4,6 +4,7 @@
 //! its ends are without another one and its destination has a free slot.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// Why an extent moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +54,13 @@ impl Queue {
             Why::Ordered => self.ordered.extend(jobs),
             Why::Planned => self.planned.extend(jobs),
         }
+    }
+
+    /// Adds moves of these extents that an operator ordered. What was ordered for them before and waits still goes, so
+    /// that the queue holds at most one order for each extent.
+    pub(crate) fn order(&mut self, extents: &RangeInclusive<u32>, moves: Vec<(u32, usize)>) {
+        self.ordered.retain(|job| !extents.contains(&job.extent));
+        self.add(Why::Ordered, moves);
     }
 
     /// Drops what is left of a plan. Answers how many moves these were.
@@ -140,6 +148,17 @@ mod tests {
         assert_eq!((next(&mut queue), next(&mut queue), queue.len()), (Some(5), Some(1), 2));
         assert_eq!(queue.orders().collect::<Vec<_>>(), [4]);
         assert_eq!((queue.drop_plan(), next(&mut queue), queue.len()), (1, None, 1));
+    }
+
+    #[test]
+    fn of_an_extent_only_the_last_order_waits() {
+        let mut queue = Queue::default();
+        for round in 0..1000 {
+            queue.order(&(0..=9), (0..10).map(|extent| (extent, round % 3)).collect());
+        }
+        queue.order(&(5..=9), vec![(6, 2)]);
+        let waiting: Vec<(u32, usize)> = queue.ordered.iter().map(|job| (job.extent, job.to)).collect();
+        assert_eq!(waiting, [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (6, 2)]);
     }
 
     #[test]

@@ -237,9 +237,10 @@ impl Command {
     /// [`CommandError::NotACommand`], [`CommandError::Renamed`].
     pub fn parse(line: &[u8]) -> Result<Command, CommandError> {
         serde_json::from_slice(line).map_err(|error| {
-            let old = serde_json::from_slice(line).map_or(Value::Null, |mut value: Value| value["do"].take());
+            // A line may be any value: a number has no fields.
+            let old = serde_json::from_slice(line).ok().and_then(|value: Value| value.get("do").cloned());
             let renamed = |old: &str| renamed::now(Scope::Command, old).map(|new| (old.to_string(), new));
-            match old.as_str().and_then(renamed) {
+            match old.as_ref().and_then(Value::as_str).and_then(renamed) {
                 Some((old, new)) => CommandError::Renamed { old, new },
                 None => CommandError::NotACommand(error.to_string()),
             }
@@ -349,6 +350,10 @@ mod tests {
         let names = Command::parse(br#"{"do":"?"}"#).unwrap_err().to_string();
         let listed: Vec<String> = COMMANDS.iter().map(|name| format!("`{name}`")).collect();
         assert!(names.contains(&listed.join(", ")), "{names}");
+        for no_command in ["9", "[1]", "\"stop\"", "null", "{\"do\":1}", ""] {
+            let refused = Command::parse(no_command.as_bytes());
+            assert!(matches!(refused, Err(CommandError::NotACommand(_))), "{no_command}");
+        }
         let short = Command::parse(br#"{"do":"remove","name":"st"}"#).unwrap();
         assert_eq!(short, Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS });
     }

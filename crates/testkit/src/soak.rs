@@ -15,11 +15,21 @@ impl SoakLength {
     /// # Panics
     /// If it says what is no number.
     pub fn told(times: u64) -> SoakLength {
+        let number = |name, usual| number(name).unwrap_or(usual);
         SoakLength { times: number("ESKER_KILL_TIMES", times), seed: number("ESKER_KILL_SEED", 1) }
+    }
+
+    /// Minutes, of a soak that goes on for so long and not for so many times.
+    ///
+    /// # Panics
+    /// As [`SoakLength::told`].
+    pub fn minutes() -> Option<u64> {
+        number("ESKER_KILL_MINUTES")
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "xtask tells the length by the environment")]
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")))
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")))
 }

@@ -3,11 +3,12 @@
 
 mod fuzz;
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash|cache-crash [--times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
+const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash|cache-crash [--times N] [--seed N], or cargo xtask soak movers [--minutes N | --times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
 struct Soak {
     word: &'static str,
@@ -20,6 +21,9 @@ struct Soak {
     settings: &'static [(&'static str, &'static str)],
 }
 
+/// The soak that can be told minutes, and serves with `esker serve`.
+const TIMED: &str = "movers";
+
 const KILLS: Soak = Soak {
     word: "kill",
     place: &["-p", "esker-cli", "--test", "serving"],
@@ -28,7 +32,7 @@ const KILLS: Soak = Soak {
     settings: &[],
 };
 
-static SOAKS: [Soak; 13] = [
+static SOAKS: [Soak; 14] = [
     KILLS,
     Soak {
         word: "stacks",
@@ -54,6 +58,12 @@ static SOAKS: [Soak; 13] = [
             ("ESKER_KILL_STACK", "crates/it/soak/mirrored.stack"),
             ("ESKER_KILL_PULLED", "crates/it/soak/pulled.stack"),
         ],
+        ..KILLS
+    },
+    Soak {
+        word: TIMED,
+        place: &["-p", "esker-it", "--test", "it"],
+        test: "movers::no_flushed_write_is_lost_by_kills_while_extents_move",
         ..KILLS
     },
     Soak { word: "cached", settings: &[("ESKER_KILL_STACK", "crates/it/soak/cached.stack")], ..KILLS },
@@ -121,6 +131,9 @@ const KEY: (&str, &str) = (
 ///
 /// `cargo xtask soak cached [--times N]`: a cache that fills, gives up and writes home under the load.
 ///
+/// `cargo xtask soak movers [--minutes N | --times N] [--seed N]`: a tier whose extents move under the load, by
+/// plans and by orders. It prints kills, moves and checks; it fails if extents hardly moved.
+///
 /// `cargo xtask soak mount [--times N] [--seed N]`: the server of a mounted `lfs`, in all cache modes, with its cleaner
 /// at work and snapshots made meanwhile. Each kill is followed by a check of the medium and of each snapshot.
 ///
@@ -151,13 +164,12 @@ pub fn main(args: &[String]) -> Result<bool, String> {
         return fuzz::main(rest);
     }
     let soak = SOAKS.iter().find(|soak| soak.word == word).ok_or(USAGE)?;
-    let settings = settings(soak.times, rest)?;
+    let settings = settings(soak, rest)?;
     let own = soak.settings.iter().map(|(name, path)| (name, crate::root().join(path)));
     if !peers::main(&[])? {
         return Ok(false);
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["test", "--release"]).args(soak.place).args([
         "--",
         "--exact",
@@ -166,18 +178,38 @@ pub fn main(args: &[String]) -> Result<bool, String> {
         "--include-ignored",
     ]);
     command.envs(own).envs([KEY]).envs(settings);
+    if soak.word == TIMED {
+        command.env("ESKER_IT_PROGRAM", program()?);
+    }
     let status = command.current_dir(crate::root()).status();
     Ok(status.map_err(|error| format!("cannot run cargo: {error}"))?.success())
 }
 
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds `esker`, for a test that has no program of its own to serve with.
+fn program() -> Result<PathBuf, String> {
+    let mut command = cargo();
+    command.args(["build", "--release", "-p", "esker-cli", "--bin", "esker"]).current_dir(crate::root());
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let own = std::env::current_exe().map_err(|error| format!("this program lies nowhere: {error}"))?;
+    // This program lies beside the folder of the release profile.
+    let target = own.ancestors().nth(2).ok_or("this program lies in no target folder")?;
+    if status.success() { Ok(target.join("release/esker")) } else { Err(format!("building esker ended with {status}")) }
+}
+
 /// The variables that the test reads.
-fn settings(times: &str, args: &[String]) -> Result<Vec<(&'static str, String)>, String> {
+fn settings(soak: &Soak, args: &[String]) -> Result<Vec<(&'static str, String)>, String> {
+    let Soak { word, times, .. } = *soak;
     let mut settings = vec![("ESKER_KILL_TIMES", times.to_string())];
     for pair in args.chunks(2) {
         let [flag, value] = pair else { return Err(USAGE.into()) };
         let number = || value.parse::<u64>().map(|n| n.to_string()).map_err(|_| format!("{flag} {value}: no number"));
         settings.push(match flag.as_str() {
             "--times" => ("ESKER_KILL_TIMES", number()?),
+            "--minutes" if word == TIMED => ("ESKER_KILL_MINUTES", number()?),
             "--seed" => ("ESKER_KILL_SEED", number()?),
             "--stack" => ("ESKER_KILL_STACK", whole(value)?),
             "--pulled" => ("ESKER_KILL_PULLED", whole(value)?),
@@ -198,7 +230,7 @@ mod tests {
     use super::*;
 
     fn set(args: &[&str]) -> Result<Vec<(&'static str, String)>, String> {
-        settings("200", &args.iter().map(ToString::to_string).collect::<Vec<_>>())
+        settings(&KILLS, &args.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]
@@ -208,7 +240,7 @@ mod tests {
         assert_eq!(set(&["--times", "7"]), Ok(vec![times("200"), times("7")]), "later ones replace earlier ones");
         assert_eq!(set(&["--seed", "x"]), Err("--seed x: no number".into()));
         assert!(set(&["--stack", "no such file"]).is_err_and(|e| e.contains("no such file")));
-        for wrong in [&["--times"][..], &["--what", "1"]] {
+        for wrong in [&["--times"][..], &["--what", "1"], &["--minutes", "1"]] {
             assert_eq!(set(wrong), Err(USAGE.into()));
         }
     }

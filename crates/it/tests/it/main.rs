@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests read the documents and make files")]
 
 mod calibrated;
+mod children;
 mod conformance;
 mod differential;
 mod docs;
@@ -14,8 +15,11 @@ mod kill_nine;
 mod kills;
 mod lfs_guest;
 mod model_kernel;
+mod movers;
 mod paced;
 mod power_cuts;
+mod promised;
 mod replayed_on_ram;
+mod tier_file_systems;
 mod unusable;
 mod weak_cuts;

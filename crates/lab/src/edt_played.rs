@@ -1,0 +1,320 @@
+//! `edt-msr-played` and `edt-spc-played`: what clients wait on tiers and on SAS disks alone. Source: items 38, 44 and
+//! 45 of the specification of extensions; the thesis on extending storage, sections 6.2 and 6.3.
+//!
+//! The loads of `edt-msr` and `edt-spc` are made small: each volume has a part of its bytes and requests, so each place
+//! is used as often. They are played so much faster that a device has as many requests per second as one of the
+//! thesis, or one disk as many as each of an array of four. Bytes of devices, epochs and looks are divided by the same
+//! factor; extents have 64 MiB. So moves have the same share of a device's time, and so has each extent. The tiers
+//! begin with their volumes one behind the other on SSD, SAS and SATA. Times are simulated.
+
+use std::rc::Rc;
+
+use esker_base::units::MIB;
+use esker_base::{Nanos, Time};
+use esker_lab_kit::rig::{Rig, vol};
+use esker_lab_kit::{Figure, Lab, LabError};
+use esker_rt::sync::join_all;
+use esker_stack::Stack;
+use esker_tiering::Sheet;
+use esker_tiering::sheet::{SAS, peak_w};
+use esker_trace_block::generate::{Generator, Profile};
+use esker_trace_block::{Record, Source};
+
+use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, order, stat, told, usages};
+use crate::played::asked;
+
+/// Equal cost: one array of four of each type, or three of SAS. One disk stands for an array.
+const TIER: [u32; 3] = [1, 1, 1];
+const ARRAY: [u32; 3] = [0, 3, 0];
+const DISKS: f64 = 4.0;
+/// By how much a day of servers is faster, in the short and the long form.
+const SPEEDS: [u64; 2] = [50, 12];
+const DAY: Nanos = Nanos::secs(86_400);
+const EPOCH: Nanos = Nanos::secs(1_800);
+const LOOK: Nanos = Nanos::secs(60);
+/// Volumes of the group `data` that are left out: the thesis has the 31 most active of 36, 4,580 GB.
+const LEFT_OUT: u32 = 5;
+/// Epochs of equal statistics, of which the last two must move nothing.
+const EQUAL_EPOCHS: u32 = 40;
+
+/// Requests at their speed, on one volume.
+struct Load {
+    records: Vec<Record>,
+    bytes: u64,
+}
+
+/// What a run found behind its first epoch.
+struct Found {
+    waits: Waits,
+    /// Mean power of all devices, watts.
+    watts: f64,
+    moved: f64,
+    /// What a tier did, for people.
+    told: String,
+}
+
+impl Load {
+    /// A generated trace with a part of its bytes and requests, so many times as fast. `adapt` changes its profile.
+    fn new(lab: &Lab<'_>, name: &str, [part, speed]: [f64; 2], adapt: impl Fn(&mut Profile)) -> Result<Load, LabError> {
+        let mut profile = Profile::builtin(name).map_err(LabError::data)?.scaled(part);
+        adapt(&mut profile);
+        let mut bases = vec![0];
+        for volume in &profile.volume {
+            for _ in 0..volume.count {
+                bases.push(bases[bases.len() - 1] + volume.bytes.next_multiple_of(MIB));
+            }
+        }
+        let hours = profile.hours.min(24.0);
+        let mut trace = Generator::new(name, &profile, lab.seed, hours).map_err(LabError::data)?;
+        let (mut records, bytes) = (Vec::new(), bases[bases.len() - 1].next_multiple_of(EXTENT));
+        while let Some(record) = trace.next_record().map_err(LabError::data)? {
+            if record.op.is_transfer() {
+                let offset = bases[record.volume as usize] + record.offset;
+                records.push(Record { at: faster(record.at, speed), offset, ..record });
+            }
+        }
+        Ok(Load { records, bytes })
+    }
+
+    /// The tier that holds it.
+    fn tier(&self, counts: [u32; 3], speed: u64, args: &str) -> String {
+        Testbed { counts, shrink: speed, extent: EXTENT }.tier(self.bytes / EXTENT, args)
+    }
+}
+
+fn faster(natural: Nanos, speed: f64) -> Nanos {
+    Nanos::from_secs_f64(natural.as_secs_f64() / speed)
+}
+
+pub(crate) fn run_msr(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let mut figures = Vec::new();
+    for (name, suffix) in [("msr-like", ""), ("msr-shift", "_shift")] {
+        figures.extend(day(lab, name, suffix)?);
+    }
+    Ok(figures)
+}
+
+/// A day of servers on all systems.
+fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError> {
+    let speed = lab.scale(SPEEDS[0], SPEEDS[1]);
+    let adapt = |profile: &mut Profile| {
+        profile.volume.iter_mut().filter(|volume| volume.name == "data").for_each(|volume| volume.count -= LEFT_OUT);
+    };
+    let load = Load::new(lab, name, [1.0 / (DISKS * speed as f64), speed as f64], adapt)?;
+    let times = format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed);
+    let sas = Testbed { counts: ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
+    let tier = |plan: &str| load.tier(TIER, speed, &format!("{times} plan={plan}"));
+    let played = |system: &str, text: &str, days: u32| {
+        let found = play_days(lab, text, &load, [days, speed as u32])?;
+        let waits = &found.waits;
+        lab.say(format!(
+            "{name} on {system}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %, {:.2} W, {} moves{}",
+            waits.len(),
+            waits.mean_ms(),
+            waits.percentile_ms(0.5),
+            waits.percentile_ms(0.95),
+            found.watts,
+            found.moved,
+            found.told
+        ));
+        Ok::<_, LabError>(found)
+    };
+    let (sas, edt, idt) = (played("SAS", &sas, 1)?, played("EDT", &tier("edt"), 1)?, played("IDT", &tier("idt"), 1)?);
+    // Static tiering knows the day before it is measured, and relieves nothing.
+    let est = played("EST", &tier("est throttle=false"), 2)?;
+    let of = |id: &str, ours: f64, theirs: f64, unit| Figure::alone(format!("{id}{suffix}"), ours / theirs, unit);
+    let mean = |id: &str, ours: &Found, theirs: &Found| {
+        let (ours, theirs) = (ours.waits.mean_ms(), theirs.waits.mean_ms());
+        of(id, ours, theirs, "ratio of mean times").peer("the other, ms", theirs)
+    };
+    let p95 = [&edt, &sas].map(|found| found.waits.percentile_ms(0.95));
+    let sheets = Sheet::thesis();
+    let peak = peak_w(&sheets, &TIER.map(f64::from));
+    let bandwidth: f64 = sheets.iter().map(|sheet| sheet.mb_per_s).sum();
+    let seconds = (DAY.as_secs_f64() - EPOCH.as_secs_f64()) / speed as f64;
+    let share = edt.moved * EXTENT as f64 / 1e6 / seconds / bandwidth;
+    let mut figures = vec![
+        mean("edt_mean_over_idt", &edt, &idt).paper(2.94 / 5.93),
+        mean("idt_mean_over_est", &idt, &est).paper(5.93 / 9.33),
+        mean("edt_mean_over_sas", &edt, &sas).paper(2.94 / 5.12),
+        of("edt_p95_over_sas", p95[0], p95[1], "ratio of 95th percentiles").paper(7.86 / 19.31).peer("SAS, ms", p95[1]),
+        Figure::alone(format!("move_share{suffix}"), share, "share of the bandwidth").paper(0.03),
+        Figure::alone(format!("dynamic_under_peak{suffix}"), 1.0 - edt.watts / peak, "share of the peak power")
+            .paper(0.13),
+        Figure::alone(format!("dynamic_under_sas{suffix}"), 1.0 - edt.watts / sas.watts, "share of the power")
+            .paper(0.55),
+    ];
+    if suffix.is_empty() {
+        figures.push(equal_epochs(lab, &load, speed)?);
+    }
+    Ok(figures)
+}
+
+/// Plays a day so many times. Tells of the last one; of the only one, of what is behind its first epoch.
+fn play_days(lab: &Lab<'_>, text: &str, load: &Load, [days, speed]: [u32; 2]) -> Result<Found, LabError> {
+    let Rig { world, stack } = Rig::simulated(lab.seed, text)?;
+    let (records, speed) = (load.records.clone(), f64::from(speed));
+    let (day, epoch) = (faster(DAY, speed), faster(EPOCH, speed));
+    Ok(world.block_on(async move {
+        let clients = Clients::new(&stack);
+        let from = if days == 1 { epoch } else { day * u64::from(days - 1) };
+        let mut before = None;
+        for number in 0..u64::from(days) {
+            for record in &records {
+                let record = Record { at: record.at + day * number, ..*record };
+                if before.is_none() && record.at >= from {
+                    before = Some(used(&stack));
+                }
+                clients.send(&record).await;
+            }
+        }
+        let end = day * u64::from(days);
+        let ([joules, moved], begun) = (before.expect("a day has requests in it"), from);
+        stack.rt().sleep_until(Time::ZERO + end).await;
+        let now = used(&stack);
+        clients.ended().await;
+        let seconds = (end - begun).as_secs_f64();
+        Found {
+            waits: clients.between(begun, end),
+            watts: (now[0] - joules) / seconds,
+            moved: now[1] - moved,
+            told: if is_tier(&stack) { told(&stack) } else { String::new() },
+        }
+    }))
+}
+
+/// Joules of all devices, and moves of a tier.
+fn used(stack: &Rc<Stack>) -> [f64; 2] {
+    let joules = usages(stack).into_iter().map(|(_, usage)| usage.energy_j).sum();
+    [joules, if is_tier(stack) { stat(stack, "vol", "moved") } else { 0.0 }]
+}
+
+fn is_tier(stack: &Rc<Stack>) -> bool {
+    stack.stats().iter().any(|part| part.name == "vol" && part.stats.iter().any(|stat| stat.name == "moved"))
+}
+
+/// Item 38: the same half of an hour again and again. Moves may take all of a device's time, so that they end.
+fn equal_epochs(lab: &Lab<'_>, load: &Load, speed: u64) -> Result<Figure, LabError> {
+    let args = format!("epoch={}ns look={}ns throttle=false share=1", EPOCH.0 / speed, LOOK.0 / speed);
+    let Rig { world, stack } = Rig::simulated(lab.seed, &load.tier(TIER, speed, &args))?;
+    let epoch = Nanos(EPOCH.0 / speed);
+    let one: Vec<Record> = load.records.iter().take_while(|record| record.at < epoch).copied().collect();
+    let moves = world.block_on(async move {
+        let (clients, mut moves) = (Clients::new(&stack), Vec::new());
+        for number in 0..u64::from(EQUAL_EPOCHS) {
+            for record in &one {
+                clients.send(&Record { at: record.at + epoch * number, ..*record }).await;
+            }
+            moves.push(stat(&stack, "vol", "moved"));
+        }
+        moves
+    });
+    lab.say(format!("equal epochs: {moves:?} moves in all at the end of each"));
+    let last = moves.len() - 1;
+    let late = moves[last] - moves[last - 2];
+    Ok(Figure::alone("moves_second_epoch", late, "moves of the last two of forty equal epochs")
+        .peer("of all", moves[last]))
+}
+
+/// A steady load as SPC-1 has it: the sizes of `edt-spc` for it, dynamic and of SAS disks.
+const SPC_TIER: [u32; 3] = [1, 1, 2];
+const SPC_ARRAY: [u32; 3] = [0, 18, 0];
+const SPC_SPEEDS: [u64; 2] = [50, 10];
+/// The thesis plays half an hour. Whether a tier has settled shows later.
+const SPC_LENGTH: Nanos = Nanos::secs(1_800);
+const SPC_HOURS: f64 = 3.0;
+const SPC_EPOCH: Nanos = Nanos::secs(300);
+/// Business scaling units.
+const UNITS: usize = 100;
+const SATA_END: u64 = 2;
+
+pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
+    let speed = lab.scale(SPC_SPEEDS[0], SPC_SPEEDS[1]);
+    let load = Load::new(lab, "spc1-like", [1.0 / speed as f64, speed as f64], |profile| profile.hours = SPC_HOURS)?;
+    let times = format!("epoch={}ns look={}ns", SPC_EPOCH.0 / speed, LOOK.0 / speed);
+    let sas = Testbed { counts: SPC_ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
+    let played = |system: &str, text: &str| {
+        let (parts, did) = play_units(lab, text, &load, speed)?;
+        for (part, waits) in ["half an hour", "settled"].into_iter().zip(&parts) {
+            lab.say(format!(
+                "{system}, {part}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %",
+                waits.len(),
+                waits.mean_ms(),
+                waits.percentile_ms(0.5),
+                waits.percentile_ms(0.95)
+            ));
+        }
+        lab.say(format!("{system}{did}"));
+        Ok::<_, LabError>(parts)
+    };
+    let (sas, edt) = (played("SAS", &sas)?, played("EDT", &load.tier(SPC_TIER, speed, &times))?);
+    let idt = played("IDT", &load.tier(SPC_TIER, speed, &format!("{times} plan=idt")))?;
+    let mut figures = Vec::new();
+    for (part, suffix) in ["", "_settled"].into_iter().enumerate() {
+        let over = |id: &str, ours: &Waits, theirs: &Waits| {
+            let ratio = ours.mean_ms() / theirs.mean_ms();
+            Figure::alone(format!("{id}{suffix}"), ratio, "ratio of mean times").peer("the other, ms", theirs.mean_ms())
+        };
+        figures.extend([
+            over("edt_mean_over_sas", &edt[part], &sas[part]).paper(15.0 / 28.0),
+            over("edt_mean_over_idt", &edt[part], &idt[part]).paper(15.0 / 21.0),
+        ]);
+    }
+    Ok(figures)
+}
+
+/// Each unit sends its requests in order, none before its time, and has one under way. What they wait behind the first
+/// epoch of the first half of an hour, and in the last one. A tier begins with everything on SATA; what it did is told.
+fn play_units(lab: &Lab<'_>, text: &str, load: &Load, speed: u64) -> Result<([Waits; 2], String), LabError> {
+    let Rig { world, stack } = Rig::simulated(lab.seed, text)?;
+    let mut units: Vec<Vec<Record>> = vec![Vec::new(); UNITS];
+    load.records.iter().enumerate().for_each(|(number, record)| units[number % UNITS].push(*record));
+    let (extents, is_tier) = (load.bytes / EXTENT, text.contains("tier"));
+    world.block_on(async move {
+        if is_tier {
+            order(&stack, &format!("place 0-{} {SATA_END}", extents - 1)).await?;
+            all_moved(&stack).await;
+        }
+        let (rt, epoch) = (stack.rt().clone(), SPC_EPOCH.0 / speed);
+        let begun = Time(rt.now().0.next_multiple_of(epoch));
+        let unit = |records: Vec<Record>| {
+            let (volume, world) = (vol(&stack), rt.clone());
+            rt.spawn("unit", async move {
+                let mut waits = Vec::with_capacity(records.len());
+                for record in records {
+                    let at = begun + record.at;
+                    let took = asked(&volume, &world, &Record { at: Nanos(at.0), ..record }).await;
+                    waits.push((at, took));
+                }
+                waits
+            })
+        };
+        let tasks: Vec<_> = units.into_iter().map(unit).collect();
+        let mut all = Waits::default();
+        join_all(tasks).await.into_iter().flatten().for_each(|(at, took)| all.add(at, took));
+        let (half, end) = (SPC_LENGTH.0 / speed, Nanos::from_secs_f64(SPC_HOURS * 3_600.0).0 / speed);
+        let part = |from, to| all.between(begun + Nanos(from), begun + Nanos(to));
+        let did =
+            if is_tier { format!(", moved {}{}", stat(&stack, "vol", "moved"), told(&stack)) } else { String::new() };
+        Ok(([part(epoch, half), part(end - half, end)], did))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_disk_has_the_requests_and_the_room_of_each_of_an_array() {
+        let speed = SPEEDS[0] as f64;
+        // 716 requests a second on arrays of four.
+        assert!((716.0 / (DISKS * speed) * speed - 716.0 / 4.0).abs() < 1e-9);
+        let load = Load { records: Vec::new(), bytes: 300 * EXTENT };
+        let text = load.tier(TIER, SPEEDS[0], "plan=edt");
+        assert!(
+            text.contains("sas(bytes=9000000000) x1") && text.contains("extent=67108864 size=20132659200"),
+            "{text}"
+        );
+        assert_eq!(faster(DAY, speed), Nanos::secs(1_728));
+    }
+}
