@@ -21,6 +21,9 @@ use crate::service::Service;
 pub const WRITTEN_BY: &str = "esker advise";
 /// Bytes of an extent in the sizing of tiers.
 const EXTENT: u64 = 16 << 20;
+/// Types of devices and extents up to which the least devices are searched on which each epoch packs.
+const JOINT_TYPES: usize = 4;
+const JOINT_EXTENTS: f64 = 65_536.0;
 /// Epochs into which the traces are cut for it.
 const EPOCHS: u64 = 12;
 
@@ -339,6 +342,19 @@ fn use_of(row: &Row, columns: &Columns) -> String {
             size_human(LINES[*line]),
             size_human(columns.footprint())
         ),
+        Shape::Both { line, extent, .. } => format!(
+            "Lines of {} answer about {share:.0} % of the reads; below them, busy extents of {} lie on the rest of the \
+             fast end.",
+            size_human(LINES[*line]),
+            size_human(*extent)
+        ),
+        Shape::Resting { .. } => format!(
+            "The fast device takes all writes and answers about {share:.0} % of the reads, so the disk rests in between."
+        ),
+        Shape::Reorganised(_) => format!(
+            "Pages that are asked for in turn lie side by side; {} are used at all.",
+            size_human(columns.footprint())
+        ),
         Shape::Tier { extent, .. } => format!(
             "Extents of {} on the fast end serve about {share:.0} % of the reads; about {} move.",
             size_human(*extent),
@@ -471,11 +487,12 @@ fn sizing(told: &Told<'_>) -> TierSizing {
     let growth = told.growth;
     let load = Workload { extent_bytes: EXTENT as f64, extents, epochs: &epochs, growth };
     let sizes = sizing::edt(&sheets, &load, Objective::Cost);
+    let is_small = sheets.len() <= JOINT_TYPES && extents as f64 * growth <= JOINT_EXTENTS;
     TierSizing {
         devices: told.offers.iter().map(|offer| offer.name.clone()).collect(),
         epochs: sizes.epochs.iter().map(|needs| needs.iter().map(|need| need.devices()).collect()).collect(),
         usd: [sizes.usd(&sheets), sizes.usd_fractional(&sheets)],
-        joint: (sheets.len() <= 4).then(|| sizing::joint(&sheets, &load, Objective::Cost)).flatten(),
+        joint: is_small.then(|| sizing::joint(&sheets, &load, Objective::Cost)).flatten(),
         counts: sizes.counts,
         fractional: sizes.fractional,
     }

@@ -1,7 +1,10 @@
 //! All of it: look at the traces, measure devices, screen proposals, play the best ones.
 
+use std::cmp::Ordering;
+
 use esker_predict::plan::Prepared;
-use esker_predict::{Candidate, CandidateRun, ComparisonPlan, Warm, Watch};
+use esker_predict::seats::JOINED;
+use esker_predict::{Candidate, CandidateRun, ComparisonPlan, SpeedChoice, Volumes, Watch};
 
 use crate::advice::{Advice, Played, Row, Told};
 use crate::catalogue::Offer;
@@ -82,6 +85,7 @@ impl Adviser {
             footprint: self.columns.footprint(),
             budget: self.settings.question.budget(),
             speed: self.speed,
+            span_ns: self.columns.span_ns(),
         }
     }
 
@@ -115,14 +119,7 @@ impl Adviser {
             }
         };
         let mut order: Vec<usize> = (0..self.proposals.len()).collect();
-        order.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            a.iter()
-                .zip(b)
-                .map(|(a, b)| a.total_cmp(&b))
-                .find(|order| order.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        order.sort_by(|a, b| by_turns(&key(a), &key(b)));
         order
     }
 
@@ -132,14 +129,11 @@ impl Adviser {
     /// A stack that cannot be built, or traces that cannot be read again.
     pub fn verification(&self, chosen: &[usize], watch: &Watch) -> Result<Prepared, AdviseError> {
         let making = self.making();
+        let volumes = Volumes::one(JOINED, self.volume);
         let candidates: Result<Vec<Candidate>, _> =
-            chosen.iter().map(|at| making.candidate(&self.proposals[*at])).collect();
-        let mut plan = ComparisonPlan { candidates: candidates?, ..self.plan.clone() };
-        plan.speed = esker_predict::SpeedChoice::Factor(self.speed);
-        if chosen.iter().any(|at| self.proposals[*at].shape.learns()) {
-            plan.limit.warm = Some(Warm::Once);
-        }
-        Ok(plan.prepare(watch)?)
+            chosen.iter().map(|at| making.candidate(&self.proposals[*at], &volumes)).collect();
+        let speed = SpeedChoice::Factor(self.speed);
+        Ok(ComparisonPlan { candidates: candidates?, speed, ..self.plan.clone() }.prepare(watch)?)
     }
 
     /// Whether what was played answers the question, so that no further round is needed.
@@ -199,15 +193,18 @@ impl Adviser {
         let key = |at: &usize| {
             let played = played(at).expect("it was played");
             match self.settings.question {
-                Question::Target(_) => [rows[*at].usd, played.energy_j, played.p95_ns],
+                // Of equally cheap ones those that need no layers are simpler.
+                Question::Target(_) => [rows[*at].usd, f64::from(u8::from(rows[*at].shape.learns())), played.energy_j],
                 Question::Budget(_) => [played.p95_ns, rows[*at].usd, played.energy_j],
             }
         };
-        answers.min_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])).then(a[2].total_cmp(&b[2]))
-        })
+        answers.min_by(|a, b| by_turns(&key(a), &key(b)))
     }
+}
+
+/// The order of the first figures that differ.
+fn by_turns(a: &[f64], b: &[f64]) -> Ordering {
+    a.iter().zip(b).map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 pub(crate) fn responses(screened: &Screened) -> Responses {

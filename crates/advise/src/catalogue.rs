@@ -1,6 +1,6 @@
 //! What can be bought: devices of the catalogue of models, or those of a file with prices.
 
-use esker_base::units::size_human;
+use esker_base::units::{parse_span, size_human};
 use esker_block::Kind;
 use esker_dev_sim::catalogue::{self, Entry};
 use esker_dev_sim::{disk_model, nvm_model, ssd_model};
@@ -44,10 +44,33 @@ pub struct Offer {
     pub active_w: f64,
     /// Watts without work.
     pub idle_w: f64,
+    /// What its platters do when it rests, if it has any.
+    pub rest: Option<Rest>,
     /// How many can be bought.
     pub count_max: u32,
     /// What it may be used for.
     pub role: Role,
+}
+
+/// How a disk rests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rest {
+    /// Watts in standby.
+    pub watts: f64,
+    /// Time to spin up, nanoseconds.
+    pub spin_up_ns: f64,
+    /// Energy of a spin-up, joules.
+    pub spin_up_j: f64,
+}
+
+impl Rest {
+    fn of(entry: &Entry) -> Option<Rest> {
+        let text = |param: &str| Some(entry.numbers.get(param)?.text.as_str());
+        let number = |param: &str| text(param)?.parse::<f64>().ok();
+        let spin_up_ns = parse_span(text("spin_up")?).ok()?.0 as f64;
+        let spin_up_j = number("spin_up_w")? * spin_up_ns / 1e9;
+        (spin_up_ns > 0.0).then_some(Rest { watts: number("standby_w")?, spin_up_ns, spin_up_j })
+    }
 }
 
 /// What is wrong with a catalogue.
@@ -104,9 +127,15 @@ impl Offer {
             bytes: entry.capacity(),
             active_w: watts("active_w"),
             idle_w: watts("idle_w"),
+            rest: Rest::of(entry),
             count_max: COUNT_MAX,
             role: Role::Any,
         }
+    }
+
+    /// Whether the price is that of the catalogue.
+    pub fn is_list_price(&self) -> bool {
+        catalogue::find(self.kind, &self.profile).is_ok_and(|entry| entry.price_usd() == self.usd)
     }
 
     /// Name, size and price, for people.
@@ -168,6 +197,8 @@ mod tests {
         let flash = all.iter().find(|offer| offer.name == "ssd-sata-2021").unwrap();
         assert_eq!(offers, [big, flash.clone()]);
         assert!(disk.active_w > disk.idle_w && disk.idle_w > 0.0 && disk.bytes > 19_000_000_000_000);
+        let rest = disk.rest.unwrap();
+        assert!(rest.watts < disk.idle_w && rest.spin_up_ns > 1e9 && rest.spin_up_j > 10.0 && flash.rest.is_none());
     }
 
     #[test]

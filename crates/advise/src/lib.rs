@@ -6,7 +6,7 @@
 //! Invariant: touches no file or thread and reads no clock but `Rt`'s; recommends nothing that was not played.
 //!
 //! Reading order: [`catalogue`] (what can be bought), [`service`] (how fast that is), [`columns`] (what is asked),
-//! [`proposal`] (what can be built of it), `screen` with `queue` and `placing`, [`question`] (what is wanted),
+//! [`proposal`] with `stacks` (what can be built of it), `screen` with `queue` and `placing`, [`question`] (what is wanted),
 //! [`adviser`] (all of it), [`advice`] (what comes of it), [`page`] (for people).
 
 #![forbid(unsafe_code)]
@@ -25,9 +25,11 @@ pub mod question;
 mod queue;
 mod screen;
 pub mod service;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod trial;
 
 pub use advice::Advice;
 pub use adviser::{Adviser, Settings};

@@ -5,16 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use esker_base::units::{GIB, KIB, MIB, size_human, size_text};
-use esker_predict::Candidate;
-use esker_predict::seats::JOINED;
-use esker_stack::Spec;
+use esker_base::units::{KIB, MIB, size_human};
 use serde::Serialize;
 
 use crate::catalogue::{Offer, Role};
 use crate::columns::LINES;
-use crate::error::AdviseError;
-use crate::queue::CHUNK;
 use crate::service::Service;
 
 /// Times as many devices as the data need.
@@ -25,9 +20,10 @@ const CACHE_LINES: [usize; 3] = [0, 2, 4];
 const EXTENTS: [u64; 2] = [MIB, 16 * MIB];
 /// A fast side is at least so many times as fast as the slow one, by random reads.
 const FASTER: f64 = 3.0;
-/// Room for maps and labels beside extents, in bytes, and in extents of each end.
-const MAP_ROOM: u64 = 64 * MIB;
-const SPARE_EXTENTS: u64 = 4;
+/// Room for maps and labels, in bytes.
+pub(crate) const MAP_ROOM: u64 = 64 * MIB;
+/// The line and the extent of what is a cache and a tier at once.
+const BOTH: (usize, u64) = (2, 16 * MIB);
 
 /// Devices of one type, striped if they are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,7 +45,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Mode::WriteBack => "write-back",
             Mode::WriteThrough => "write-through",
@@ -83,6 +79,26 @@ pub enum Shape {
         /// Bytes of an extent.
         extent: u64,
     },
+    /// A cache on a part of the fast ones, before a tier of all others.
+    Both {
+        /// What holds idle extents.
+        home: Ends,
+        /// What holds copies and busy extents.
+        fast: Ends,
+        /// A line, in [`LINES`].
+        line: usize,
+        /// Bytes of an extent.
+        extent: u64,
+    },
+    /// Disks that rest while fast ones have what is asked for.
+    Resting {
+        /// Where the data are.
+        home: Ends,
+        /// Where writes and copies are.
+        fast: Ends,
+    },
+    /// Disks with an area that is laid out by what is asked for in turn.
+    Reorganised(Ends),
 }
 
 /// What could be bought, and how it would be used.
@@ -99,6 +115,7 @@ pub struct Proposal {
 }
 
 /// What proposals are made for.
+#[derive(Clone, Copy)]
 pub struct Making<'a> {
     /// What can be bought.
     pub offers: &'a [Offer],
@@ -112,6 +129,8 @@ pub struct Making<'a> {
     pub budget: f64,
     /// How many times as fast as recorded the traces are played: times of layers are divided by it.
     pub speed: f64,
+    /// From the first request to the last one as they are played, nanoseconds.
+    pub span_ns: u64,
 }
 
 impl Making<'_> {
@@ -126,17 +145,25 @@ impl Making<'_> {
             let fits = |count: &u32| *count <= self.offers[*offer].count_max;
             plain.extend(counts.into_iter().filter(fits).map(|count| Ends { offer: *offer, count }));
         }
-        let mut shapes = [plain.iter().map(|ends| Shape::Plain(*ends)).collect(), Vec::new(), Vec::new()];
+        let has_platters = |ends: &&Ends| self.offers[ends.offer].rest.is_some();
+        let has_area = |ends: &&Ends| self.needed_for(ends.offer, self.volume + self.area_bytes()) <= ends.count;
+        let [mut caches, mut tiers, mut both, mut resting] = [const { Vec::new() }; 4];
         for fast in self.best(Role::Fast) {
             for home in plain.iter().filter(|home| self.is_faster(fast, home.offer)) {
-                let fast = Ends { offer: fast, count: 1 };
-                shapes[1].extend(CACHE_LINES.iter().flat_map(|line| {
-                    let (home, line) = (*home, *line);
+                let (home, fast) = (*home, Ends { offer: fast, count: 1 });
+                caches.extend(CACHE_LINES.iter().flat_map(|line| {
+                    let line = *line;
                     [Mode::WriteBack, Mode::WriteThrough].map(|mode| Shape::Cache { home, fast, line, mode })
                 }));
-                shapes[2].extend(EXTENTS.map(|extent| Shape::Tier { home: *home, fast, extent }));
+                tiers.extend(EXTENTS.map(|extent| Shape::Tier { home, fast, extent }));
+                both.push(Shape::Both { home, fast, line: BOTH.0, extent: BOTH.1 });
+                resting.extend(Some(&home).filter(has_platters).map(|home| Shape::Resting { home: *home, fast }));
             }
         }
+        let disks = plain.iter().filter(has_platters).filter(has_area);
+        let reorganised = disks.map(|ends| Shape::Reorganised(*ends)).collect();
+        let plain = plain.iter().map(|ends| Shape::Plain(*ends)).collect();
+        let shapes = [plain, caches, tiers, both, resting, reorganised];
         let mut kinds = shapes.map(|shapes: Vec<Shape>| {
             let mut made: Vec<Proposal> = shapes.into_iter().map(|shape| self.proposal(shape)).collect();
             made.retain(|proposal| proposal.usd <= self.budget);
@@ -197,12 +224,16 @@ impl Making<'_> {
     }
 
     /// Devices that hold the volume, with the room of maps.
-    fn needed(&self, offer: usize) -> u32 {
-        let usable = (self.offers[offer].bytes / MIB * MIB).saturating_sub(MAP_ROOM).max(MIB);
-        u32::try_from(self.volume.div_ceil(usable).max(1)).unwrap_or(u32::MAX)
+    pub(crate) fn needed(&self, offer: usize) -> u32 {
+        self.needed_for(offer, self.volume)
     }
 
-    fn proposal(&self, shape: Shape) -> Proposal {
+    fn needed_for(&self, offer: usize, bytes: u64) -> u32 {
+        let usable = (self.offers[offer].bytes / MIB * MIB).saturating_sub(MAP_ROOM).max(MIB);
+        u32::try_from(bytes.div_ceil(usable).max(1)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn proposal(&self, shape: Shape) -> Proposal {
         let text = |ends: &Ends| match ends.count {
             1 => self.offers[ends.offer].name.clone(),
             count => format!("{count} {}", self.offers[ends.offer].name),
@@ -220,107 +251,34 @@ impl Making<'_> {
                 let what = format!("{} and {} as a tier of {extent} extents", text(fast), text(home));
                 (format!("tier-{}-{}-{}", extent.replace(' ', ""), text(fast), text(home)), what)
             }
+            Shape::Both { home, fast, line, extent } => {
+                let (line, extent) = (size_human(LINES[*line]), size_human(*extent));
+                let (fast, home) = (text(fast), text(home));
+                let what = format!("{fast} as a cache of {line} lines and, with {home}, as a tier of {extent} extents");
+                (format!("both-{fast}-{home}"), what)
+            }
+            Shape::Resting { home, fast } => {
+                let what = format!("{} that lets {} rest", text(fast), text(home));
+                (format!("resting-{}-{}", text(fast), text(home)), what)
+            }
+            Shape::Reorganised(ends) => {
+                (format!("reorganised-{}", text(ends)), format!("{} laid out by what is asked for in turn", text(ends)))
+            }
         };
         let usd = shape.ends().iter().map(|ends| self.offers[ends.offer].usd * f64::from(ends.count)).sum();
         Proposal { name: name.replace(' ', "x"), what, shape, usd }
     }
-
-    /// Bytes of a fast side that are used: what lies beyond the data is never reached.
-    pub fn fast_bytes(&self, fast: &Ends) -> u64 {
-        let room = self.offers[fast.offer].bytes.saturating_mul(u64::from(fast.count)) / MIB * MIB;
-        let wanted = (2 * self.footprint + GIB).next_multiple_of(MIB);
-        room.min(wanted)
-    }
-
-    /// The stack that is played.
-    ///
-    /// # Errors
-    /// A text of ours that does not read back.
-    pub fn candidate(&self, proposal: &Proposal) -> Result<Candidate, AdviseError> {
-        let volume = self.volume.next_multiple_of(MIB);
-        let mut lines = Vec::new();
-        match &proposal.shape {
-            Shape::Plain(ends) => {
-                let top = self.devices(&mut lines, "disk", ends, volume);
-                lines.push(format!("store = pass on {top}"));
-            }
-            Shape::Cache { home, fast, line, mode } => {
-                let home = self.devices(&mut lines, "home", home, volume);
-                let fast = self.devices(&mut lines, "fast", fast, self.fast_bytes(fast));
-                let (line, mode) = (size_text(LINES[*line]), mode.word());
-                lines.push(format!("store = cache line={line} mode={mode} on {home}, {fast}"));
-            }
-            Shape::Tier { home, fast, extent } => {
-                let sheets = [fast, home].map(|ends| self.sheet(ends)).join("; ");
-                // The volume has whole extents.
-                let size = volume.next_multiple_of(*extent);
-                let room = MAP_ROOM + SPARE_EXTENTS * extent;
-                let fast = self.devices(&mut lines, "fast", fast, self.fast_bytes(fast).max(room));
-                let home = self.devices(&mut lines, "home", home, size + room);
-                let [epoch, look] = [30.0 * 60.0, 60.0].map(|seconds| format!("{}ms", self.milliseconds(seconds)));
-                lines.push(format!(
-                    "store = tier devices=\"{sheets}\" extent={} size={} epoch={epoch} look={look} on {fast}, {home}",
-                    size_text(*extent),
-                    size_text(size)
-                ));
-            }
-        }
-        lines.push("blocks = align block=512 on store".to_string());
-        lines.push(format!("volume = offset start=0 size={} on blocks", size_text(volume)));
-        lines.push(format!("export {JOINED} = volume"));
-        let spec = Spec::parse(&proposal.name, &lines.join("\n"))?;
-        Ok(Candidate { name: proposal.name.clone(), what: proposal.what.clone(), spec })
-    }
-
-    /// Times of layers at the speed of the traces.
-    fn milliseconds(&self, seconds: f64) -> u64 {
-        (seconds * 1e3 / self.speed).ceil().max(1.0) as u64
-    }
-
-    /// Adds devices, and a stripe if they are several. Answers the name of what holds `bytes`.
-    fn devices(&self, lines: &mut Vec<String>, name: &str, ends: &Ends, bytes: u64) -> String {
-        let (offer, count) = (&self.offers[ends.offer], u64::from(ends.count));
-        let each = bytes.div_ceil(count).next_multiple_of(MIB);
-        let names: Vec<String> = (0..count).map(|at| format!("{name}{at}")).collect();
-        for name in &names {
-            let price = format!("price_usd={}", offer.usd);
-            lines.push(format!("{name} = {} profile={} size={} {price}", offer.kind, offer.profile, size_text(each)));
-        }
-        match names.as_slice() {
-            [one] => one.clone(),
-            _ => {
-                lines.push(format!("{name} = stripe chunk={} on {}", size_text(CHUNK), names.join(", ")));
-                name.to_string()
-            }
-        }
-    }
-
-    fn sheet(&self, ends: &Ends) -> String {
-        let (offer, service) = (&self.offers[ends.offer], &self.services[ends.offer]);
-        let sheet = service.sheet(offer);
-        let nanos = |seconds: f64| format!("{}ns", (seconds * 1e9).ceil().max(1.0));
-        format!(
-            "{}(usd={}, bytes={}, idle_w={}, active_w={}, rtime={}, rtime_write={}, xtime={}, iops={:.0}) x{}",
-            offer.name,
-            offer.usd,
-            size_text(offer.bytes),
-            offer.idle_w,
-            offer.active_w,
-            nanos(sheet.rtime_s),
-            nanos(sheet.rtime_write_s),
-            nanos(sheet.xtime_s_per_mb),
-            sheet.iops.max(1.0),
-            ends.count
-        )
-    }
 }
 
 impl Shape {
-    /// All devices of it.
+    /// All devices of it, the fast ones first.
     pub fn ends(&self) -> Vec<Ends> {
         match self {
-            Shape::Plain(ends) => vec![*ends],
-            Shape::Cache { home, fast, .. } | Shape::Tier { home, fast, .. } => vec![*fast, *home],
+            Shape::Plain(ends) | Shape::Reorganised(ends) => vec![*ends],
+            Shape::Cache { home, fast, .. }
+            | Shape::Tier { home, fast, .. }
+            | Shape::Both { home, fast, .. }
+            | Shape::Resting { home, fast } => vec![*fast, *home],
         }
     }
 

@@ -126,10 +126,10 @@ mod tests {
     fn targets_are_read_and_held_against_responses() {
         let target: Target = "p95=5ms,mean=800us".parse().unwrap();
         assert_eq!(target, Target { mean_ns: Some(800_000), p95_ns: Some(5_000_000), p99_ns: None });
-        assert_eq!(target.to_string(), "mean of at most 800us and p95 of at most 5ms");
+        assert_eq!(target.to_string(), "mean of at most 800 us and p95 of at most 5.00 ms");
         let found = Responses { mean_ns: 400e3, p95_ns: 7.5e6, p99_ns: 1e9 };
         assert_eq!(target.excess(&found), 1.5);
-        assert_eq!(target.missed(&found), ["p95 is 7.500ms, 2.500ms above 5ms"]);
+        assert_eq!(target.missed(&found), ["p95 is 7.50 ms, 2.50 ms above 5.00 ms"]);
         for wrong in ["", "5ms", "p95", "p95=x", "p95=0s", "p95=1ms,p95=2ms", "p50=1ms"] {
             assert!(wrong.parse::<Target>().is_err(), "{wrong}");
         }

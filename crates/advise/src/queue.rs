@@ -18,6 +18,17 @@ const ANYWHERE: u64 = u64::MAX;
 pub(crate) struct Devices<'s> {
     service: &'s Service,
     each: Vec<Device>,
+    /// After how long a pause they rest, and how long they take to spin up, in nanoseconds.
+    rest: Option<(f64, f64)>,
+}
+
+/// What devices did, all of them together.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Done {
+    /// Time at work, and at rest, in nanoseconds.
+    pub busy: f64,
+    pub rested: f64,
+    pub spin_ups: f64,
 }
 
 #[derive(Default)]
@@ -30,12 +41,17 @@ struct Device {
     behind: f64,
     /// When requests that are with the device end.
     ends: VecDeque<f64>,
-    busy: f64,
+    done: Done,
 }
 
 impl<'s> Devices<'s> {
     pub(crate) fn new(service: &'s Service, count: u32) -> Devices<'s> {
-        Devices { service, each: (0..count.max(1)).map(|_| Device::default()).collect() }
+        Devices { service, each: (0..count.max(1)).map(|_| Device::default()).collect(), rest: None }
+    }
+
+    /// The same, but they rest after a pause, and take some time to spin up, in nanoseconds.
+    pub(crate) fn resting(self, after: f64, spin_up: f64) -> Devices<'s> {
+        Devices { rest: Some((after, spin_up)), ..self }
     }
 
     /// The device and the place on it of an offset.
@@ -53,11 +69,16 @@ impl<'s> Devices<'s> {
         bytes.div_ceil((bytes / CHUNK).clamp(1, self.each.len() as u64))
     }
 
-    /// Answers when a read is done.
-    pub(crate) fn read(&mut self, at: f64, offset: u64, bytes: u64) -> f64 {
+    /// Answers when a read is done. `runs` is how many MiB of the volume were used since its own one was.
+    pub(crate) fn read(&mut self, at: f64, offset: u64, bytes: u64, runs: u32) -> f64 {
         let ((number, place), bytes, service) = (self.place(offset), self.part(bytes), self.service);
+        let is_held = runs <= service.held_runs.saturating_mul(self.each.len() as u32);
         let device = &mut self.each[number];
         device.catch_up(at);
+        if is_held {
+            return at + service.held_ns(bytes);
+        }
+        device.wake(at, self.rest);
         let (reach, transfer) = (service.reach_ns(device.distance(place)), service.transfer_ns(bytes));
         let alone = reach + transfer;
         // A device in a pause works on what was held back, and ends that first.
@@ -66,7 +87,7 @@ impl<'s> Devices<'s> {
         device.behind -= rest;
         let took = reach * service.share(device.ends.len() + 1) + transfer;
         device.free = device.free.max(at) + rest + took;
-        device.busy += rest + took;
+        device.done.busy += rest + took;
         device.head = place + bytes;
         // A device that works on several requests at once answers none of them sooner than alone.
         let end = device.free.max(at + alone);
@@ -79,12 +100,13 @@ impl<'s> Devices<'s> {
         let ((number, place), bytes, service) = (self.place(offset), self.part(bytes), self.service);
         let device = &mut self.each[number];
         device.catch_up(at);
+        device.wake(at, self.rest);
         device.behind += service.drain_ns(device.distance(place), bytes);
         device.head = place + bytes;
         let over = device.behind - service.buffered_ns();
         if over > 0.0 {
             device.behind -= over;
-            device.busy += over;
+            device.done.busy += over;
             device.free = device.free.max(at) + over;
             return device.free + service.answer_ns(bytes);
         }
@@ -97,9 +119,14 @@ impl<'s> Devices<'s> {
         self.each[number].behind += self.service.drain_ns(ANYWHERE, bytes);
     }
 
-    /// The time at work of all.
-    pub(crate) fn worked_ns(&self) -> f64 {
-        self.each.iter().map(|device| device.busy).sum()
+    /// What all have done until now.
+    pub(crate) fn done(&self, now: f64) -> Done {
+        let rested = |device: &Device| device.done.rested + device.rests(now, self.rest);
+        Done {
+            busy: self.each.iter().map(|device| device.done.busy).sum(),
+            rested: self.each.iter().map(rested).sum(),
+            spin_ups: self.each.iter().map(|device| device.done.spin_ups).sum(),
+        }
     }
 }
 
@@ -108,10 +135,25 @@ impl Device {
     fn catch_up(&mut self, at: f64) {
         let used = (at - self.free).clamp(0.0, self.behind);
         self.behind -= used;
-        self.busy += used;
+        self.done.busy += used;
         self.free += used;
         while self.ends.front().is_some_and(|end| *end <= at) {
             self.ends.pop_front();
+        }
+    }
+
+    /// How long it has been at rest, in nanoseconds.
+    fn rests(&self, now: f64, rest: Option<(f64, f64)>) -> f64 {
+        rest.map_or(0.0, |(after, _)| (now - self.free - after).max(0.0))
+    }
+
+    /// Spins up if it is at rest.
+    fn wake(&mut self, at: f64, rest: Option<(f64, f64)>) {
+        let rested = self.rests(at, rest);
+        if let Some((_, spin_up)) = rest.filter(|_| rested > 0.0) {
+            self.done.rested += rested;
+            self.done.spin_ups += 1.0;
+            self.free = at + spin_up;
         }
     }
 

@@ -6,15 +6,20 @@ use esker_base::units::KIB;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::columns::{Columns, LINES};
-use crate::placing::{FAST, HOME, Tiering};
+use crate::columns::{Columns, LINES, NEVER};
+use crate::placing::{FAST, HOME, Placed, Tiering};
 use crate::proposal::{Ends, Making, Mode, Shape};
-use crate::queue::Devices;
+use crate::queue::{Devices, Done};
+use crate::stacks::{DIRTY_AGE_S, EPOCH_S, LOOK_S};
 
-/// Lines that changed so recently wait for more changes before home gets them: the default of the layer.
-const WAITING_NS: f64 = 5e9;
 /// Lines that the layer fills at once.
 const FILLS_MAX: u64 = 8;
+/// The part of an area that plans have. The rest takes writes.
+const PLANNED: f64 = 0.75;
+/// Requests of so many bytes are no jumps that a plan would spare, so they stay at home.
+const RUN_MAX: u32 = 1 << 20;
+/// Disks that were not used for so long have time to fetch pages, in nanoseconds: the layer's.
+const QUIET_NS: f64 = 1e9;
 /// What the layers of a stack take for each request, in nanoseconds.
 const LAYERS_NS: f64 = 2_000.0;
 
@@ -52,12 +57,26 @@ pub(crate) fn screen(making: &Making<'_>, columns: &Columns, shape: &Shape) -> S
         }
         Shape::Cache { home, fast, line, mode } => {
             let run = Run::new(vec![(*fast, devices(fast)), (*home, devices(home))]);
-            cached(run, making, columns, CacheUse { line: *line, mode: *mode, bytes: making.fast_bytes(fast) })
+            let cache = CacheUse { line: *line, mode: *mode, bytes: making.fast_bytes(fast), below: None };
+            cached(run, making, columns, &cache)
         }
         Shape::Tier { home, fast, extent } => {
             let run = Run::new(vec![(*fast, devices(fast)), (*home, devices(home))]);
             tiered(run, making, columns, *extent)
         }
+        Shape::Both { home, fast, line, extent } => {
+            let run = Run::new(vec![(*fast, devices(fast)), (*home, devices(home))]);
+            let copies = making.copy_bytes(fast);
+            let below = placed([*fast, *home], making, columns, making.fast_bytes(fast) - copies, *extent);
+            let cache = CacheUse { line: *line, mode: Mode::WriteBack, bytes: copies, below: Some((below, *extent)) };
+            cached(run, making, columns, &cache)
+        }
+        Shape::Resting { home, fast } => {
+            let spin_up = making.offers[home.offer].rest.map_or(0.0, |rest| rest.spin_up_ns);
+            let disks = devices(home).resting(making.rest_after_ns(home.offer), spin_up);
+            resting(Run::new(vec![(*fast, devices(fast)), (*home, disks)]), making, columns)
+        }
+        Shape::Reorganised(ends) => reorganised(Run::new(vec![(*ends, devices(ends))]), making, columns),
     }
 }
 
@@ -65,6 +84,8 @@ struct CacheUse {
     line: usize,
     mode: Mode,
     bytes: u64,
+    /// If a tier lies below: where extents are, and their bytes.
+    below: Option<(Placed, u64)>,
 }
 
 /// What is known of a line.
@@ -77,17 +98,21 @@ struct Line {
 }
 
 /// Plays the columns two times. The first time fills the cache.
-fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: CacheUse) -> Screened {
+fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: &CacheUse) -> Screened {
     let line = LINES[cache.line];
     let most = u32::try_from(cache.bytes / line).unwrap_or(u32::MAX - 1);
-    let (fast, home) = (usize::from(FAST), usize::from(HOME));
+    let (fast, waiting_ns) = (usize::from(FAST), DIRTY_AGE_S * 1e9 / making.speed);
+    let home_of = |row: usize| cache.below.as_ref().map_or(HOME, |(placed, _)| placed.end[row]).into();
     let count = columns.line[cache.line].iter().max().map_or(0, |last| *last as usize + 1);
     let mut lines = vec![Line { kept_from: f64::INFINITY, changed: f64::NEG_INFINITY }; count];
     let (mut reads, mut hits, mut fills) = (0u64, 0u64, VecDeque::new());
     for pass in 0..2 {
         run.begin_pass(columns, pass);
         (reads, hits) = (0, 0);
+        let mut moves = Moves::of(cache.below.as_ref());
         for row in 0..columns.len() {
+            let home: usize = home_of(row);
+            run.catch_up(columns.at[row], &mut moves);
             let (offset, bytes) = (columns.offset[row], u64::from(columns.bytes[row]));
             let (at, passes_by) = (run.at(columns, row), columns.passes_by[row]);
             let known = &mut lines[columns.line[cache.line][row] as usize];
@@ -105,7 +130,7 @@ fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: Cache
                     if bytes >= line {
                         known.kept_from = known.kept_from.min(at);
                     }
-                    if at - known.changed > WAITING_NS {
+                    if at - known.changed > waiting_ns {
                         run.copy(home, offset, bytes);
                     }
                     known.changed = at;
@@ -121,7 +146,7 @@ fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: Cache
             // A request that misses several lines has each of them filled.
             let wanted = bytes.div_ceil(line);
             if !is_kept && !passes_by && fills.len() as u64 + wanted <= FILLS_MAX {
-                let end = run.ends[home].1.read(at, offset / line * line, wanted * line);
+                let end = run.ends[home].1.read(at, offset / line * line, wanted * line, NEVER);
                 fills.extend(std::iter::repeat_n(end, wanted as usize));
                 run.copy(fast, offset, wanted * line);
                 known.kept_from = end;
@@ -133,28 +158,13 @@ fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: Cache
 
 fn tiered(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, extent: u64) -> Screened {
     let ends = [run.ends[0].0, run.ends[1].0];
-    let sheets = ends.map(|ends| making.services[ends.offer].sheet(&making.offers[ends.offer]));
-    let seconds = |seconds: f64| (seconds * 1e9 / making.speed) as u64;
-    let placed = Tiering {
-        sheets,
-        devices: ends.map(|ends| ends.count),
-        fast_bytes: making.fast_bytes(&ends[0]),
-        extent,
-        look_ns: seconds(60.0),
-        epoch_ns: seconds(1800.0),
-        columns,
-    }
-    .place();
-    let mut moves = placed.moves.iter().copied().peekable();
+    let placed = placed(ends, making, columns, making.fast_bytes(&ends[0]), extent);
+    let below = (placed, extent);
+    let mut moves = Moves::of(Some(&below));
+    let placed = &below.0;
     let (mut reads, mut hits) = (0u64, 0u64);
     for row in 0..columns.len() {
-        while let Some((_, count)) = moves.next_if(|(at, _)| *at <= columns.at[row]) {
-            for number in 0..u64::from(count) {
-                run.copy(usize::from(FAST), number * extent, extent);
-                run.copy(usize::from(HOME), number * extent, extent);
-            }
-            run.moved -= u64::from(count) * extent;
-        }
+        run.catch_up(columns.at[row], &mut moves);
         reads += u64::from(!columns.is_write[row]);
         hits += u64::from(!columns.is_write[row] && placed.end[row] == FAST);
         run.ask(columns, row, placed.end[row].into());
@@ -162,20 +172,102 @@ fn tiered(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, extent: u64)
     run.conclude(making, columns, Some(hits as f64 / reads.max(1) as f64))
 }
 
+/// Where a tier of a fast end and a slow one has extents.
+fn placed(ends: [Ends; 2], making: &Making<'_>, columns: &Columns, fast_bytes: u64, extent: u64) -> Placed {
+    let sheets = ends.map(|ends| making.services[ends.offer].sheet(&making.offers[ends.offer]));
+    let seconds = |seconds: f64| (seconds * 1e9 / making.speed) as u64;
+    let (look_ns, epoch_ns) = (seconds(LOOK_S), seconds(EPOCH_S));
+    let devices = ends.map(|ends| ends.count);
+    Tiering { sheets, devices, fast_bytes, extent, look_ns, epoch_ns, columns }.place()
+}
+
+/// Plays the columns two times. The fast side has what was written, and what was read before the disks paused last:
+/// then they still turn, and pages are fetched.
+fn resting(mut run: Run<'_>, making: &Making<'_>, columns: &Columns) -> Screened {
+    let (fast, home) = (usize::from(FAST), usize::from(HOME));
+    let most = u32::try_from(making.fast_bytes(&run.ends[fast].0) / LINES[0]).unwrap_or(NEVER - 1);
+    let count = columns.line[0].iter().max().map_or(0, |last| *last as usize + 1);
+    // For each page the number of pauses from which on the fast side has it.
+    let mut kept_from = vec![u32::MAX; count];
+    let quiet = (making.rest_after_ns(run.ends[home].0.offer) / 4.0).min(QUIET_NS);
+    let (mut pauses, mut used) = (0u32, f64::NEG_INFINITY);
+    let (mut reads, mut hits) = (0u64, 0u64);
+    for pass in 0..2 {
+        run.begin_pass(columns, pass);
+        (reads, hits) = (0, 0);
+        for row in 0..columns.len() {
+            let (at, is_write) = (run.at(columns, row), columns.is_write[row]);
+            let kept_from = &mut kept_from[columns.line[0][row] as usize];
+            if columns.distance[0][row] > most {
+                *kept_from = u32::MAX;
+            }
+            let paused = pauses + u32::from(at - used > quiet);
+            let has = *kept_from <= paused;
+            *kept_from = (*kept_from).min(if is_write { 0 } else { paused + 1 });
+            reads += u64::from(!is_write);
+            hits += u64::from(!is_write && has);
+            if is_write || has {
+                run.ask(columns, row, fast);
+            } else {
+                (pauses, used) = (paused, at);
+                run.ask(columns, row, home);
+            }
+        }
+    }
+    run.conclude(making, columns, Some(hits as f64 / reads.max(1) as f64))
+}
+
+/// Plays the columns two times. Pages that were asked for before lie in the area, in the order of their first use.
+/// Writes of other pages follow each other there.
+fn reorganised(mut run: Run<'_>, making: &Making<'_>, columns: &Columns) -> Screened {
+    let (area, begin) = (making.area_bytes(), making.volume / 2);
+    let planned = (area as f64 * PLANNED) as u64;
+    let mut written = 0;
+    for pass in 0..2 {
+        run.begin_pass(columns, pass);
+        for row in 0..columns.len() {
+            let (offset, place) = (columns.offset[row], u64::from(columns.line[0][row]) * LINES[0]);
+            let offset = match columns.is_write[row] {
+                _ if pass == 1 && place < planned && columns.bytes[row] < RUN_MAX => begin + place,
+                true => {
+                    written = (written + u64::from(columns.bytes[row])) % (area - planned);
+                    begin + planned + written
+                }
+                // What lies behind the area is so much further.
+                false => offset + if offset >= begin { area } else { 0 },
+            };
+            run.ask_at(columns, row, 0, offset);
+        }
+    }
+    run.conclude(making, columns, None)
+}
+
+/// What moves between the ends of a tier, in the order of time.
+struct Moves<'p> {
+    left: &'p [(u64, u32)],
+    extent: u64,
+}
+
+impl<'p> Moves<'p> {
+    fn of(below: Option<&'p (Placed, u64)>) -> Moves<'p> {
+        below.map_or(Moves { left: &[], extent: 0 }, |(placed, extent)| Moves { left: &placed.moves, extent: *extent })
+    }
+}
+
 /// Requests that wait.
 struct Run<'s> {
     ends: Vec<(Ends, Devices<'s>)>,
     waits: Histogram<u64>,
     moved: u64,
-    /// When the pass began, and the time at work of each end until then, in nanoseconds.
+    /// When the pass began, in nanoseconds, and what each end had done until then.
     begun: f64,
-    worked: Vec<f64>,
+    before: Vec<Done>,
 }
 
 impl<'s> Run<'s> {
     fn new(ends: Vec<(Ends, Devices<'s>)>) -> Run<'s> {
-        let worked = vec![0.0; ends.len()];
-        Run { ends, waits: Histogram::new(3).expect("three digits are some"), moved: 0, begun: 0.0, worked }
+        let before = vec![Done::default(); ends.len()];
+        Run { ends, waits: Histogram::new(3).expect("three digits are some"), moved: 0, begun: 0.0, before }
     }
 
     /// Forgets what was counted. Queues stay as they are.
@@ -183,7 +275,7 @@ impl<'s> Run<'s> {
         self.begun = f64::from(pass) * columns.span_ns() as f64;
         self.waits.reset();
         self.moved = 0;
-        self.worked = self.ends.iter().map(|(_, devices)| devices.worked_ns()).collect();
+        self.before = self.ends.iter().map(|(_, devices)| devices.done(self.begun)).collect();
     }
 
     fn at(&self, columns: &Columns, row: usize) -> f64 {
@@ -192,10 +284,19 @@ impl<'s> Run<'s> {
 
     /// Sends a request to one of the ends.
     fn ask(&mut self, columns: &Columns, row: usize, end: usize) {
+        self.ask_at(columns, row, end, columns.offset[row]);
+    }
+
+    /// Sends a request to another place of one of the ends.
+    fn ask_at(&mut self, columns: &Columns, row: usize, end: usize, offset: u64) {
         let (at, devices) = (self.at(columns, row), &mut self.ends[end].1);
-        let (offset, bytes) = (columns.offset[row], u64::from(columns.bytes[row]).next_multiple_of(4 * KIB));
-        let done =
-            if columns.is_write[row] { devices.write(at, offset, bytes) } else { devices.read(at, offset, bytes) };
+        let bytes = u64::from(columns.bytes[row]).next_multiple_of(4 * KIB);
+        let runs = columns.distance[LINES.len() - 1][row];
+        let done = if columns.is_write[row] {
+            devices.write(at, offset, bytes)
+        } else {
+            devices.read(at, offset, bytes, runs)
+        };
         self.waits.record((done - at + LAYERS_NS) as u64).expect("a histogram grows");
     }
 
@@ -205,22 +306,40 @@ impl<'s> Run<'s> {
         self.moved += bytes;
     }
 
+    /// Has extents move that move until a time of the pass.
+    fn catch_up(&mut self, at: u64, moves: &mut Moves<'_>) {
+        while let Some((&(_, count), left)) = moves.left.split_first().filter(|((when, _), _)| *when <= at) {
+            moves.left = left;
+            for number in 0..u64::from(count) {
+                for end in [FAST, HOME] {
+                    self.ends[usize::from(end)].1.later(number * moves.extent, moves.extent);
+                }
+            }
+            self.moved += u64::from(count) * moves.extent;
+        }
+    }
+
     fn conclude(self, making: &Making<'_>, columns: &Columns, fast_share: Option<f64>) -> Screened {
         let span = columns.span_ns() as f64;
-        // Of each end: its offer, the time at work of all of its devices, and the time of all.
-        let ends = self.ends.iter().zip(&self.worked).map(|((ends, devices), before)| {
-            let all = f64::from(ends.count) * span;
-            (&making.offers[ends.offer], (devices.worked_ns() - before).min(all), all)
+        // Of each end: its offer, what all of its devices did, and the time of all.
+        let ends = self.ends.iter().zip(&self.before).map(|((ends, devices), before)| {
+            let (all, now) = (f64::from(ends.count) * span, devices.done(self.begun + span));
+            let busy = (now.busy - before.busy).min(all);
+            let rested = (now.rested - before.rested).clamp(0.0, all - busy);
+            (&making.offers[ends.offer], Done { busy, rested, spin_ups: now.spin_ups - before.spin_ups }, all)
         });
-        let energy =
-            ends.clone().map(|(offer, worked, all)| (worked * offer.active_w + (all - worked) * offer.idle_w) / 1e9);
+        let energy = ends.clone().map(|(offer, done, all)| {
+            let awake = done.busy * offer.active_w + (all - done.busy - done.rested) * offer.idle_w;
+            let rest = offer.rest.map_or(0.0, |rest| done.rested * rest.watts + done.spin_ups * rest.spin_up_j * 1e9);
+            (awake + rest) / 1e9
+        });
         let at = |quantile: f64| self.waits.value_at_quantile(quantile) as f64;
         Screened {
             mean_ns: self.waits.mean(),
             p50_ns: at(0.50),
             p95_ns: at(0.95),
             p99_ns: at(0.99),
-            busy: ends.map(|(_, worked, all)| worked / all).fold(0.0, f64::max),
+            busy: ends.map(|(_, done, all)| done.busy / all).fold(0.0, f64::max),
             energy_j: energy.sum(),
             fast_share,
             moved_bytes: self.moved,

@@ -54,6 +54,8 @@ pub struct Service {
     drain_byte_ns: f64,
     /// Bytes that the device buffers.
     pub buffer_bytes: f64,
+    /// Runs of a MiB or more that it holds behind reads: a read of one of the latest is answered from memory.
+    pub held_runs: u32,
 }
 
 impl Service {
@@ -80,7 +82,9 @@ impl Service {
         let streams = measured(|probe| Box::pin(probe.streams()))?;
         let writes = measured(|probe| Box::pin(probe.writes()))?;
         let entry = catalogue::find(offer.kind, &offer.profile).expect("an offer has a profile");
-        let buffer = entry.numbers.get("buffer").and_then(|number| parse_size(&number.text).ok());
+        let text = |param: &str| entry.numbers.get(param).map(|number| number.text.as_str());
+        let buffer = text("buffer").and_then(|text| parse_size(text).ok());
+        let held_runs = text("segments").and_then(|text| text.parse().ok());
         Ok(Service {
             read_ns: reads.try_into().expect("a value for each distance"),
             shares: queued.iter().map(|ns| ns / queued[0]).collect::<Vec<_>>().try_into().expect("one for each depth"),
@@ -90,6 +94,7 @@ impl Service {
             answer_byte_ns: writes[1],
             drain_ns: writes[2],
             buffer_bytes: buffer.unwrap_or(0) as f64,
+            held_runs: held_runs.unwrap_or(0),
         })
     }
 
@@ -109,6 +114,11 @@ impl Service {
         let (Some(next), true) = (DEPTHS.get(at + 1), queued > DEPTHS[at]) else { return self.shares[at] };
         let way = (queued - DEPTHS[at]) as f64 / (next - DEPTHS[at]) as f64;
         self.shares[at] + (self.shares[at + 1] - self.shares[at]) * way
+    }
+
+    /// A read of what the device holds: it takes as long as a write that the device buffers.
+    pub fn held_ns(&self, bytes: u64) -> f64 {
+        self.answer_ns(bytes)
     }
 
     /// The answer to a write that finds room in the buffer.
@@ -297,7 +307,8 @@ mod tests {
     #[test]
     fn a_disk_pays_for_distance_and_gains_by_a_queue() {
         let (offer, disk) = service("hdd-7200-2021");
-        assert!(disk.reach_ns(MIB) < disk.random_read_ns(), "{disk:?}");
+        assert!(disk.reach_ns(1) < disk.random_read_ns() / 4.0, "it has read on: {disk:?}");
+        assert!(disk.held_runs > 8 && disk.held_ns(PAGE) < disk.random_read_ns() / 10.0, "{disk:?}");
         assert!((4e6..20e6).contains(&disk.random_read_ns()), "{disk:?}");
         assert!(disk.share(32) < 0.8 && disk.share(32) < disk.share(4) && disk.share(1) == 1.0, "{disk:?}");
         assert!(disk.share(3) < disk.share(2) && disk.share(3) > disk.share(4));

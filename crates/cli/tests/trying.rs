@@ -1,4 +1,4 @@
-//! `esker try` as a user runs it: what it writes, what it refuses, and that a refusal leaves everything as it was.
+//! `esker try` and `esker advise` as a user runs them: what they write, what they refuse, and that a refusal leaves everything as it was.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
 
@@ -142,7 +142,7 @@ fn a_trace_is_judged_at_its_own_load_and_the_verdict_says_how_much_more_is_borne
         "six a second"
     );
     assert!(light["runs"][0]["headroom"]["factor"].as_f64().unwrap() > 1.0);
-    let heavy = verdict("heavy.csv", &random_reads(120_000, 7), &[]);
+    let heavy = verdict("heavy.csv", &random_reads(120_000, 7), &["--plain"]);
     assert_eq!(heavy["verdict"]["name"], "ssd-nvme", "the other drives saturate at 140,000 a second");
     let saturated = |run: &serde_json::Value| (run["name"].as_str().unwrap().to_string(), run["saturated"].is_string());
     let runs: Vec<_> = heavy["runs"].as_array().unwrap().iter().map(saturated).collect();
@@ -150,6 +150,51 @@ fn a_trace_is_judged_at_its_own_load_and_the_verdict_says_how_much_more_is_borne
     let faster = verdict("light.csv", &random_reads(600, 160_000), &["--busy", "0.5"]);
     let headline = faster["verdict"]["headline"].as_str().unwrap();
     assert!(headline.contains("times the recorded load"), "{headline}");
+}
+
+#[test]
+fn try_weighs_stacks_that_learn_and_says_why_plain_devices_win() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("busy.csv"), random_reads(3000, 10_000)).unwrap();
+    let told = succeeds(folder.path(), &["try", "busy.csv", "--no-headroom", "--json"]);
+    let result: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let names: Vec<&str> = result["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names[5..], ["cached", "tiered", "reorganised", "resting"]);
+    assert_eq!(result["verdict"]["name"], "ssd-sata", "{}", result["verdict"]["headline"]);
+    let reasons = result["verdict"]["reasons"].to_string();
+    assert!(reasons.contains("whose devices suffice without hdd-7200-2021"), "{reasons}");
+    let refused = esker(folder.path(), &["try", "busy.csv", "--plain", "--stack", "m = memory size=8GiB @"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
+fn advice_is_given_refused_and_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("load.csv"), random_reads(3000, 20_000)).unwrap();
+    let shop = "[[device]]\nname = \"hdd-7200-2021\"\n[[device]]\nname = \"ssd-sata-2021\"\nrole = \"fast\"\n";
+    fs::write(at.join("shop.toml"), shop).unwrap();
+    let ask = |more: &[&str]| esker(at, &[&["advise", "load.csv", "--catalogue", "shop.toml"], more].concat());
+    let told = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+
+    let given = ask(&["--target", "p95=40ms"]);
+    assert!(given.status.success() && told(&given).starts_with("Buy hdd-7200-2021 alone: $150"), "{}", told(&given));
+    let page = fs::read_to_string(at.join("esker-advise/advice.html")).unwrap();
+    assert!(page.contains("What would change it") && page.contains("p95=40ms"));
+    let checked = succeeds(at, &["stack", "check", "esker-advise/stack.toml"]);
+    assert!(checked.contains("sound"), "{checked}");
+    let [once, again] = [["--threads", "1"], ["--threads", "2"]].map(|threads| {
+        told(&ask(&[&["--budget", "300", "--json"][..], &threads].concat()))
+    });
+    assert_eq!(once, again);
+
+    let missing = ask(&["--target", "p95=1us"]);
+    assert_eq!(missing.status.code(), Some(4));
+    assert!(told(&missing).contains("Missing: time: the nearest"), "{}", told(&missing));
+    fs::write(at.join("shop.toml"), shop.replace("hdd-7200-2021", "hdd-7200-2012")).unwrap();
+    let unknown = ask(&["--budget", "300"]);
+    assert!(unknown.status.code() == Some(1) && told(&unknown).contains("did you mean"), "{}", told(&unknown));
+    assert_eq!(esker(at, &["advise", "load.csv"]).status.code(), Some(2), "there is no question");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod able_kinds;
 mod able_overhead;
 mod able_predicted_vs_observed;
 mod able_theory;
+mod advise;
 mod anvil_clone_vs_cp;
 mod anvil_gc_hotcold;
 mod anvil_gc_scaling;
@@ -203,6 +204,9 @@ pub const ALL: &[Experiment] = &[
     Experiment::simulated("try-quick", try_quick::run)
         .about("The default `esker try` on a prefix of its traces: verdict, determinism, speed of virtual time")
         .after("the project's main job; traces: blkreplay's linux-mysql and linux-webserver-2"),
+    Experiment::real("advise", advise::run)
+        .about("`esker advise`: seconds for 200 proposals of a million requests, and its estimates against a census of runs")
+        .after("the issue on stacks that choose: 60 s, tau of 0.8, median error of 0.25; acceptance item 59"),
     Experiment::real("try-any", try_any::run)
         .about("`esker try` on every block trace at hand: does it end, how soon, and at what cost a request")
         .after("the project's main job, on traces that were not chosen for it"),

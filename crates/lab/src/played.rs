@@ -12,7 +12,7 @@ use esker_trace_block::{Op, Record};
 
 /// Plays the requests on `stack`, at the speed that they have.
 pub(crate) fn plan(stack: &str, seed: u64, load: Load, records: Vec<Record>) -> ComparisonPlan {
-    let candidate = Candidate { name: "vol".to_string(), what: stack.to_string(), spec: rig::spec(stack) };
+    let candidate = Candidate::of("vol", stack, rig::spec(stack));
     ComparisonPlan {
         candidates: vec![candidate],
         seed,

@@ -64,7 +64,7 @@ impl Bench {
         let at = Location::new("calibration", 0);
         let export = ExportSpec { name: VOLUME.to_string(), device: top, nbd: None, read_only: false, at };
         let spec = Spec { devices, exports: vec![export], ..Spec::default() };
-        let candidate = Candidate { name: "calibration".to_string(), what: String::new(), spec };
+        let candidate = Candidate::of("calibration", "", spec);
         let (world, watch): (World, Watch) = (World::real(seed)?, Arc::new(|_, _| {}));
         let built = play(&candidate, &[], 1, &watch).build(&world)?;
         Ok(Bench { world, candidate, built, watch })

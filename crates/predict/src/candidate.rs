@@ -21,12 +21,19 @@ pub struct Candidate {
     pub what: String,
     /// The stack.
     pub spec: Spec,
+    /// What is served in its place, if that differs: layers have other times at another speed.
+    pub served: Option<Spec>,
+    /// Whether its layers learn what is asked for. If so, it is asked for everything a first time before counting
+    /// begins.
+    pub learns: bool,
 }
 
 /// Sizes of volumes and devices are multiples of this.
 const GRAIN: u64 = MIB;
 const CHUNK: u64 = 64 * KIB;
 const STRIPED: u64 = 4;
+/// The disk that volumes are sized for.
+const LARGE_DISK: &str = "hdd-7200-2021";
 /// The parameter of `ssd-model` that says how full a drive is.
 const FILL: &str = "fill";
 /// Most devices of a candidate that is made for the traces, if they are as large as the largest disk.
@@ -95,18 +102,23 @@ fn product(kind: &str, profile: &str) -> String {
 }
 
 impl Candidate {
+    /// One whose layers learn nothing.
+    pub fn of(name: &str, what: &str, spec: Spec) -> Candidate {
+        Candidate { name: name.to_string(), what: what.to_string(), spec, served: None, learns: false }
+    }
+
     /// One disk, a smaller one, a stripe of four, one solid-state drive on SATA and one on NVMe, each with a volume for
     /// every export. Where one device is too small for all volumes, as many as are needed are joined.
     ///
     /// # Errors
     /// A trace that reaches further than 64 drives hold, unless requests may be moved inside.
     pub fn defaults(traces: &[Facts], making: &Making) -> Result<Vec<Candidate>, PredictError> {
-        let volumes = Volumes::of(traces, making, &Model::disk("hdd-7200-2021"))?;
+        let volumes = Volumes::usual(traces, making)?;
         let ssd = |profile| Model::ssd(profile, making.fill);
         Ok(vec![
-            joined("disk", &Model::disk("hdd-7200-2021"), &volumes),
+            joined("disk", &Model::disk(LARGE_DISK), &volumes),
             joined("disk-1tb", &Model::disk("hdd-7200-2016"), &volumes),
-            striped("disk-stripe", &Model::disk("hdd-7200-2021"), &volumes),
+            striped("disk-stripe", &Model::disk(LARGE_DISK), &volumes),
             joined("ssd-sata", &ssd("ssd-sata-2021"), &volumes),
             joined("ssd-nvme", &ssd("ssd-nvme-2022"), &volumes),
         ])
@@ -142,9 +154,23 @@ impl Candidate {
 }
 
 /// Name and size of the volumes that a candidate needs.
-struct Volumes(Vec<(String, u64)>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volumes(Vec<(String, u64)>);
 
 impl Volumes {
+    /// A single one, of at least so many bytes.
+    pub fn one(name: &str, bytes: u64) -> Volumes {
+        Volumes(vec![(name.to_string(), bytes.next_multiple_of(GRAIN))])
+    }
+
+    /// Those that the default candidates have.
+    ///
+    /// # Errors
+    /// What [`Candidate::defaults`] refuses.
+    pub(crate) fn usual(traces: &[Facts], making: &Making) -> Result<Volumes, PredictError> {
+        Volumes::of(traces, making, &Model::disk(LARGE_DISK))
+    }
+
     /// # Errors
     /// A trace that reaches further than as many devices like `model` as a candidate may have.
     fn of(traces: &[Facts], making: &Making, model: &Model) -> Result<Volumes, PredictError> {
@@ -165,9 +191,34 @@ impl Volumes {
         })
     }
 
-    fn total(&self) -> u64 {
+    /// Bytes of all, one behind the other.
+    pub fn total(&self) -> u64 {
         self.0.iter().map(|(_, size)| size).sum()
     }
+
+    /// Adds small blocks on a device of a stack, and for each volume a window and its export.
+    pub fn put_on(&self, spec: &mut Spec, device: &str, place: &Location) {
+        spec.devices.push(part("blocks", "align", vec![device.to_string()], &[("block", "512".to_string())], place));
+        let mut start = 0;
+        for (at, (name, size)) in self.0.iter().enumerate() {
+            let device = format!("volume{at}");
+            let args = [("start", size_text(start)), ("size", size_text(*size))];
+            spec.devices.push(part(&device, "offset", vec!["blocks".to_string()], &args, place));
+            spec.exports.push(ExportSpec {
+                name: name.clone(),
+                device,
+                nbd: None,
+                read_only: false,
+                at: place.clone(),
+            });
+            start += size;
+        }
+    }
+}
+
+fn part(name: &str, kind: &str, on: Vec<String>, args: &[(&str, String)], place: &Location) -> DeviceSpec {
+    let args: BTreeMap<_, _> = args.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+    DeviceSpec::new(name, kind, on, args, place.clone())
 }
 
 /// Devices one after the other, or a single one.
@@ -180,7 +231,7 @@ fn joined(name: &str, model: &Model, volumes: &Volumes) -> Candidate {
         1 => format!("one {}", model.shown),
         _ => format!("{count} {} joined", model.shown),
     };
-    Candidate { name: name.to_string(), what, spec }
+    Candidate::of(name, &what, spec)
 }
 
 /// Equal devices side by side.
@@ -191,37 +242,25 @@ fn striped(name: &str, model: &Model, volumes: &Volumes) -> Candidate {
     let chunk = ("chunk", size_text(CHUNK));
     let spec = arranged(name, model, vec![size; count as usize], ("stripe", &[chunk]), volumes);
     let what = format!("stripe of {count} {}", model.shown);
-    Candidate { name: name.to_string(), what, spec }
+    Candidate::of(name, &what, spec)
 }
 
-/// Devices of these sizes, what joins them if they are several, small blocks on top, and a window for each trace.
+/// Devices of these sizes, what joins them if they are several, and the volumes.
 fn arranged(name: &str, model: &Model, sizes: Vec<u64>, join: (&str, &[(&str, String)]), volumes: &Volumes) -> Spec {
-    let place = || Location::new(name, 0);
-    let part = |name: &str, kind: &str, on: Vec<String>, args: &[(&str, String)]| {
-        let args: BTreeMap<_, _> = args.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
-        DeviceSpec::new(name, kind, on, args, place())
-    };
+    let place = Location::new(name, 0);
     let mut spec = Spec::default();
     for (at, size) in sizes.iter().enumerate() {
         let args: Vec<_> = model.args.iter().cloned().chain([("size", size_text(*size))]).collect();
-        spec.devices.push(part(&format!("{}{at}", model.device), model.kind, Vec::new(), &args));
+        spec.devices.push(part(&format!("{}{at}", model.device), model.kind, Vec::new(), &args, &place));
     }
     let leaves: Vec<String> = spec.devices.iter().map(|device| device.name.clone()).collect();
     let below = match leaves.as_slice() {
         [one] => one.clone(),
         _ => {
-            spec.devices.push(part("array", join.0, leaves, join.1));
+            spec.devices.push(part("array", join.0, leaves, join.1, &place));
             "array".to_string()
         }
     };
-    spec.devices.push(part("blocks", "align", vec![below], &[("block", "512".to_string())]));
-    let mut start = 0;
-    for (at, (name, size)) in volumes.0.iter().enumerate() {
-        let device = format!("volume{at}");
-        let args = [("start", size_text(start)), ("size", size_text(*size))];
-        spec.devices.push(part(&device, "offset", vec!["blocks".to_string()], &args));
-        spec.exports.push(ExportSpec { name: name.clone(), device, nbd: None, read_only: false, at: place() });
-        start += size;
-    }
+    volumes.put_on(&mut spec, &below, &place);
     spec
 }

@@ -15,6 +15,10 @@ pub(crate) struct Told<'a> {
     pub load: Load,
     pub limit: &'a Limit,
     pub fill: f64,
+    /// How many times as fast as recorded the traces were played.
+    pub factor: f64,
+    /// Candidates whose layers learn.
+    pub learning: Vec<&'a str>,
     pub facts: &'a [Facts],
     pub runs: &'a [CandidateRun],
 }
@@ -31,6 +35,8 @@ pub(crate) fn of(told: &Told<'_>) -> Vec<String> {
         drives(told.fill),
     ];
     out.extend(told.limit.warm.map(warm));
+    out.extend(learning(told));
+    out.extend(rest(told));
     out.extend(facts.iter().filter_map(|facts| timing(facts, &told.load)));
     out.extend(facts.iter().filter(|facts| !facts.has_operations).map(|facts| {
         format!("{}: {} tells no operations; all requests are played as reads.", facts.name, facts.format)
@@ -93,6 +99,24 @@ fn warm(warm: Warm) -> String {
         Warm::Once => "Each trace was played twice; the first time was".to_string(),
     };
     format!("{played} played to warm up, and no figure counts them, but the failed ones and those that did not fit.")
+}
+
+/// That layers which learn have seen the traces before.
+fn learning(told: &Told<'_>) -> Option<String> {
+    let names = told.learning.join(", ");
+    (told.limit.warm.is_none() && !names.is_empty()).then(|| {
+        format!("{names}: the traces were played twice, and only the second time counts, because their layers learn.")
+    })
+}
+
+/// That disks rest less than at the recorded speed.
+fn rest(told: &Told<'_>) -> Option<String> {
+    (told.factor > 1.0 && !told.learning.is_empty()).then(|| {
+        format!(
+            "Energy is that at {:.3} times the recorded speed, at which disks rest less. Judge layers that let disks rest with --speed 1.",
+            told.factor
+        )
+    })
 }
 
 fn timing(facts: &Facts, load: &Load) -> Option<String> {

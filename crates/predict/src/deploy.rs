@@ -25,7 +25,7 @@ pub fn deployed(comparison: &Comparison, folder: &str) -> Result<Spec, TextError
 /// # Errors
 /// As [`deployed`].
 pub fn over_files(run: &CandidateRun, folder: &str) -> Result<Spec, TextErrors> {
-    let mut spec = Spec::parse(&run.name, &run.stack)?;
+    let mut spec = Spec::parse(&run.name, run.served.as_ref().unwrap_or(&run.stack))?;
     for device in &mut spec.devices {
         if let Some(model) = run.devices.iter().find(|model| model.name == device.name) {
             *device = over_file(device, model, folder);

@@ -157,7 +157,6 @@ pub(crate) struct Reel {
     limit: Limit,
     load: Load,
     pub first: usize,
-    pub counting: Counting,
     /// Its requests that do not count in a single pass.
     pub warm: u64,
 }
@@ -165,7 +164,7 @@ pub(crate) struct Reel {
 impl Reel {
     /// All records of `trace`, at their times, from volume `first` on.
     pub(crate) fn whole(trace: Trace, first: usize) -> Reel {
-        Reel { trace, limit: Limit::default(), load: Load::Open, first, counting: Counting::ALL, warm: 0 }
+        Reel { trace, limit: Limit::default(), load: Load::Open, first, warm: 0 }
     }
 
     /// The part of `trace` that was loaded. Records in memory need no second pass over the trace.
@@ -188,18 +187,18 @@ impl Reel {
         Reel { limit: Limit { requests: Some(requests), ..self.limit }, ..self.clone() }
     }
 
-    pub(crate) fn feed(&self) -> Result<Feed, PredictError> {
-        let begin = |pass: u64| Nanos(self.counting.from.0 * pass);
+    pub(crate) fn feed(&self, counting: &Counting) -> Result<Feed, PredictError> {
+        let begin = |pass: u64| Nanos(counting.from.0 * pass);
         let pass = |pass| Ok((begin(pass), self.trace.feed(&self.limit, self.load)?));
-        Ok(Feed::new((0..self.counting.passes).map(pass).collect::<Result<Vec<_>, PredictError>>()?))
+        Ok(Feed::new((0..counting.passes).map(pass).collect::<Result<Vec<_>, PredictError>>()?))
     }
 
     /// As [`Reel::feed`], with all records in memory before the first is asked for.
-    pub(crate) fn loaded(&self) -> Result<Feed, PredictError> {
-        let (mut feed, mut records) = (self.feed()?, Vec::new());
+    pub(crate) fn loaded(&self, counting: &Counting) -> Result<Feed, PredictError> {
+        let (mut feed, mut records) = (self.feed(counting)?, Vec::new());
         while let Some(record) = feed.next()? {
             records.push(record);
         }
-        Reel::whole(Trace::from_records(&self.trace.name, records), self.first).feed()
+        Reel::whole(Trace::from_records(&self.trace.name, records), self.first).feed(&Counting::ALL)
     }
 }

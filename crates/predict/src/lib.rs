@@ -48,7 +48,7 @@ mod world;
 
 pub use against::Older;
 pub use calibration::{Calibration, CalibrationError};
-pub use candidate::{Candidate, Making, MeasuredDisk};
+pub use candidate::{Candidate, Making, MeasuredDisk, Volumes};
 pub use error::PredictError;
 pub use facts::Facts;
 pub use feed::{Limit, Warm};

@@ -113,6 +113,9 @@ pub struct CandidateRun {
     pub what: String,
     /// Its text.
     pub stack: String,
+    /// The text of the stack that is served in its place, if that differs.
+    #[serde(skip)]
+    pub served: Option<String>,
     /// All requests to all volumes.
     pub all: Latency,
     /// What `all` is the summary of, to be pooled with other runs.

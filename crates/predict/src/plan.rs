@@ -7,7 +7,7 @@ use esker_trace_block::{Record, Speed};
 
 use crate::against::Older;
 use crate::calibration::Calibration;
-use crate::candidate::{Candidate, Making, MeasuredDisk};
+use crate::candidate::{Candidate, Making, MeasuredDisk, Volumes};
 use crate::caveats::{self, Told};
 use crate::error::PredictError;
 use crate::facts::Facts;
@@ -144,7 +144,6 @@ impl ComparisonPlan {
         }
         Facts::distinguish(&mut facts);
         let counting = self.counting(&facts)?;
-        reels.iter_mut().for_each(|reel| reel.counting = counting);
         let Seats { seats, exports } = if self.joined { Seats::joined(&facts) } else { Seats::apart(&facts) };
         self.candidates = self.made_candidates(&exports)?;
         let mut prepared = Prepared { plan: self, reels, facts, seats, exports, counting, speed: None, first: None };
@@ -193,16 +192,22 @@ impl ComparisonPlan {
         for disk in &self.disks {
             candidates.push(Candidate::of_disk(disk, facts, &self.making)?);
         }
-        if let Some(odd) = candidates.iter().find(|candidate| !candidate.spec.mounts.is_empty()) {
-            return Err(PredictError::Mounts(odd.name.clone()));
-        }
-        if let Some(odd) = candidates.iter().find(|candidate| candidate.spec.exports.len() != facts.len()) {
-            let (candidate, exports, volumes) = (odd.name.clone(), odd.spec.exports.len(), facts.len());
-            let named = facts.iter().map(|facts| facts.volume.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(PredictError::Exports { candidate, exports, volumes, named });
-        }
+        check_outlets(&candidates, facts)?;
         Ok(candidates)
     }
+}
+
+/// Refuses candidates with mounts, and those with more or fewer exports than there are volumes.
+fn check_outlets(candidates: &[Candidate], facts: &[Facts]) -> Result<(), PredictError> {
+    if let Some(odd) = candidates.iter().find(|candidate| !candidate.spec.mounts.is_empty()) {
+        return Err(PredictError::Mounts(odd.name.clone()));
+    }
+    if let Some(odd) = candidates.iter().find(|candidate| candidate.spec.exports.len() != facts.len()) {
+        let (candidate, exports, volumes) = (odd.name.clone(), odd.spec.exports.len(), facts.len());
+        let named = facts.iter().map(|facts| facts.volume.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(PredictError::Exports { candidate, exports, volumes, named });
+    }
+    Ok(())
 }
 
 /// A plan whose traces were looked at and whose speed is known. Its candidates can be played in any order, also by
@@ -225,6 +230,25 @@ impl Prepared {
     /// The candidates.
     pub fn candidates(&self) -> &[Candidate] {
         &self.plan.candidates
+    }
+
+    /// Adds candidates that are made for what is known now: volumes and speed.
+    ///
+    /// # Errors
+    /// A candidate with mounts, with the wrong exports, or smaller than the traces reach.
+    pub fn add(&mut self, more: Vec<Candidate>, watch: &Watch) -> Result<(), PredictError> {
+        check_outlets(&more, &self.exports)?;
+        let fill = self.plan.making.fill;
+        self.plan.candidates.extend(more.into_iter().map(|candidate| candidate.filled(fill)));
+        self.check_sizes(watch)
+    }
+
+    /// The volumes that the default candidates have.
+    ///
+    /// # Errors
+    /// A trace that reaches further than the largest of them.
+    pub fn volumes(&self) -> Result<Volumes, PredictError> {
+        Volumes::usual(&self.exports, &self.plan.making)
     }
 
     /// What is in the traces, for each volume.
@@ -265,13 +289,22 @@ impl Prepared {
     /// Requests that are behind the watch when every candidate was played.
     pub fn requests(&self) -> u64 {
         let runs = if self.plan.verify { 2 } else { 1 };
-        let played = if self.first.is_some() { self.total() } else { 0 };
-        (self.total() * runs + self.headroom_requests()) * self.candidates().len() as u64 - played
+        let played = self.first.as_ref().map_or(0, |_| self.total(&self.candidates()[0]));
+        let of = |candidate| self.total(candidate) * runs + self.headroom_requests(candidate);
+        self.candidates().iter().map(of).sum::<u64>() - played
     }
 
-    /// Requests of one run.
-    fn total(&self) -> u64 {
-        self.counting.passes * self.facts.iter().map(|facts| facts.requests).sum::<u64>()
+    /// Which requests of a candidate's runs count.
+    fn counting_of(&self, candidate: &Candidate) -> Counting {
+        match self.counting {
+            Counting::ALL if candidate.learns => Counting::of(Some(Warm::Once), Facts::last(&self.facts)),
+            counting => counting,
+        }
+    }
+
+    /// Requests of one run of a candidate.
+    fn total(&self, candidate: &Candidate) -> u64 {
+        self.counting_of(candidate).passes * self.facts.iter().map(|facts| facts.requests).sum::<u64>()
     }
 
     /// Requests of one run that count.
@@ -284,8 +317,9 @@ impl Prepared {
     }
 
     /// Most requests of one search for headroom.
-    fn headroom_requests(&self) -> u64 {
-        if self.searches_headroom() { headroom::PROBES_MAX * self.total().min(HEADROOM_REQUESTS) } else { 0 }
+    fn headroom_requests(&self, candidate: &Candidate) -> u64 {
+        let each = || self.total(candidate).min(HEADROOM_REQUESTS * self.counting_of(candidate).passes);
+        if self.searches_headroom() { headroom::PROBES_MAX * each() } else { 0 }
     }
 
     /// Plays candidate number `at`, unless the search for the speed has played it, and searches its headroom.
@@ -343,7 +377,7 @@ impl Prepared {
         let most = run.elapsed_ns as f64 / target.0.saturating_mul(HEADROOM_TARGETS).max(1) as f64;
         let found = Headroom::search(verdict::meets(run, target), most, bears)?;
         run.played += searched;
-        watch(&candidate.name, self.headroom_requests().saturating_sub(searched));
+        watch(&candidate.name, self.headroom_requests(candidate).saturating_sub(searched));
         Ok(Headroom { requests: is_long.then_some(share), ..found })
     }
 
@@ -399,7 +433,7 @@ impl Prepared {
             seed: plan.seed,
             load: plan.load,
             speed: self.speed.as_ref().map_or(Speed::RECORDED, SpeedFound::speed),
-            counting: self.counting,
+            counting: self.counting_of(candidate),
             bounds: Bounds { inflight_max: plan.inflight_max, latency_max, misses: None },
             watch,
         }
@@ -418,7 +452,10 @@ impl Prepared {
         let remark = self.speed.as_ref().and_then(SpeedFound::remark);
         let verdict = Verdict::of(&runs, self.plan.target_p99, remark.as_deref());
         let (load, limit, fill) = (self.plan.load, &self.plan.limit, self.plan.making.fill);
-        let caveats = caveats::of(&Told { load, limit, fill, facts: &self.facts, runs: &runs });
+        let learning: Vec<&str> =
+            self.candidates().iter().filter(|one| one.learns).map(|one| one.name.as_str()).collect();
+        let factor = self.speed.as_ref().map_or(1.0, |speed| speed.factor);
+        let caveats = caveats::of(&Told { load, limit, fill, factor, learning, facts: &self.facts, runs: &runs });
         let calibration = self.plan.calibration.as_ref().map(|(name, calibration)| CalibrationUsed {
             name: name.clone(),
             machine: calibration.machine.clone(),

@@ -203,7 +203,9 @@ impl Play<'_> {
         let rt = world.rt();
         let volumes = self.volumes(&built.stack);
         // Reading a trace is no part of what is measured in real time.
-        let feed = |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed()? } else { reel.loaded()? }));
+        let counting = &self.counting;
+        let feed =
+            |reel: &Reel| Ok((reel.first, if rt.is_sim() { reel.feed(counting)? } else { reel.loaded(counting)? }));
         let feeds: Result<Vec<(usize, Feed)>, PredictError> = self.reels.iter().map(feed).collect();
         let player = Rc::new(self.player(&rt, built, tally(volumes.len())));
         world.run(&self.candidate.name, play_all(player.clone(), volumes, feeds?))??;
@@ -278,6 +280,7 @@ impl Play<'_> {
             name: self.candidate.name.clone(),
             what: self.candidate.what.clone(),
             stack: self.candidate.spec.to_toml(),
+            served: self.candidate.served.as_ref().map(Spec::to_toml),
             reads: tally.sum(|volume| vec![&volume.reads]).summary(),
             writes: tally.sum(|volume| vec![&volume.writes]).summary(),
             flushes: tally.sum(|volume| vec![&volume.flushes]).summary(),

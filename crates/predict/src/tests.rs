@@ -47,7 +47,7 @@ fn busy(name: &str, requests: u64) -> Trace {
 }
 
 fn candidate(name: &str, stack: &str) -> Candidate {
-    Candidate { name: name.to_string(), what: stack.to_string(), spec: Spec::parse(name, stack).unwrap() }
+    Candidate::of(name, stack, Spec::parse(name, stack).unwrap())
 }
 
 fn plan(traces: Vec<Trace>, candidates: Vec<Candidate>) -> ComparisonPlan {

@@ -7,7 +7,7 @@
 use esker_base::Nanos;
 use serde::Serialize;
 
-use crate::outcome::CandidateRun;
+use crate::outcome::{CandidateRun, DeviceRun};
 
 /// Which candidate is best, and why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,16 +122,36 @@ fn reason(run: &CandidateRun, winner: &CandidateRun, is_winner: bool, target: Na
         }
         _ if price(run) > price(winner) && price(run) < 1.1 * price(winner) => {
             let more = price(run) - price(winner);
-            format!("not chosen: meets the target too, but costs ${more:.0} more than {}", winner.name)
+            format!(
+                "not chosen: meets the target too, but costs ${more:.0} more than {}{}",
+                winner.name,
+                beside(run, winner)
+            )
         }
         _ if price(run) > price(winner) => format!(
-            "not chosen: meets the target too, but costs {:.1} times as much as {}",
+            "not chosen: meets the target too, but costs {:.1} times as much as {}{}",
             price(run) / price(winner),
-            winner.name
+            winner.name,
+            beside(run, winner)
         ),
         _ => format!("not chosen: costs the same as {}, but its p99 is higher", winner.name),
     };
     format!("{facts}; {judged}.")
+}
+
+/// That a candidate has the winner's devices, which suffice, and others beside them.
+fn beside(run: &CandidateRun, winner: &CandidateRun) -> String {
+    let profiles = |run: &CandidateRun| {
+        let profile = |device: &DeviceRun| Some(device.product.as_ref()?.profile.clone());
+        run.devices.iter().map(profile).collect::<Option<Vec<_>>>()
+    };
+    let (Some(mut all), Some(enough)) = (profiles(run), profiles(winner)) else { return String::new() };
+    let mut has = |profile: &String| all.iter().position(|one| one == profile).map(|at| all.swap_remove(at)).is_some();
+    let holds_all = !enough.is_empty() && enough.iter().all(&mut has);
+    match holds_all && !all.is_empty() {
+        true => format!(", whose devices suffice without {}", all.join(" and ")),
+        false => String::new(),
+    }
 }
 
 /// The targets at which another candidate would win: the choice is constant between the candidates' percentiles.

@@ -5,6 +5,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use esker_advise::{AdviseError, trial};
 use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_size, parse_span};
 use esker_predict::calibration::FILE;
@@ -32,7 +33,9 @@ pub const VERB: Verb = Verb::of::<Try>(About {
     summary: "Predict which stack serves block traces best",
     details: "Plays the traces in virtual time against candidate stacks and compares latency, throughput, energy \
               and price. Names the best candidate and the reasons. Writes it as stack.toml, with an HTML report \
-              and the result as JSON, to the folder of --out. Without traces the verb plays two built-in ones, an \
+              and the result as JSON, to the folder of --out. Candidates are disks and SSDs by themselves, and put \
+              together: `cached`, `tiered`, `reorganised` and `resting`, for which traces are played twice, because \
+              these layers learn. Without traces the verb plays two built-in ones, an \
               hour of a MySQL server and an hour of a web server, at a speed at which they need more than one \
               disk. Given traces are played as recorded. A trace is a file, a folder or an archive; each volume in \
               it gets an export of its own. Requests come at their recorded times, with --rate evenly, or with \
@@ -41,7 +44,10 @@ pub const VERB: Verb = Verb::of::<Try>(About {
               reaches. The headroom of a candidate is the multiple of the load that it bears within the target. \
               Files that esker did not write are replaced only with --force.",
     examples: &[
-        Example { line: "esker try", does: "plays the built-in traces against one disk, four striped, and two SSDs" },
+        Example {
+            line: "esker try",
+            does: "plays the built-in traces against disks, SSDs, a cache, a tier, and disks that learn",
+        },
         Example { line: "esker try db.iolog", does: "judges the load that `fio --write_iolog` recorded" },
         Example { line: "esker try app.vscsi --target-p99 5ms --speed 2", does: "plays a trace twice as fast" },
         Example { line: "esker try two-disks.blkparse --volume 8,0", does: "plays the requests to one disk" },
@@ -72,9 +78,12 @@ struct Try {
     /// Only the requests to this volume of each trace
     #[arg(long, value_name = "NAME", requires = "traces")]
     volume: Option<String>,
-    /// Stack to compare: a file, or the text itself; repeat it for more [default: five built-in ones]
+    /// Stack to compare: a file, or the text itself; repeat it for more [default: nine built-in ones]
     #[arg(long = "stack", visible_alias = "candidate", value_name = "STACK")]
     stacks: Vec<String>,
+    /// Leaves out the cache, the tier, the disk that is laid out anew and the one that rests
+    #[arg(long, conflicts_with = "stacks")]
+    plain: bool,
     /// Folder with a measured disk's files in DiskSim's formats, as a candidate beside the others; repeat it for more
     #[arg(long = "disk", value_name = "DIR")]
     disks: Vec<PathBuf>,
@@ -191,7 +200,7 @@ impl Run for Try {
         }
         let plan = self.plan(terminal)?;
         let outputs = self.outputs()?;
-        let prepared = prepare(plan, terminal)?;
+        let prepared = self.prepare(plan, terminal)?;
         [&outputs.stack, &outputs.report, &outputs.result].into_iter().try_for_each(Output::prepare)?;
         let comparison = compare(prepared, self.threads, terminal)?;
         self.write(&comparison, &outputs)?;
@@ -238,6 +247,22 @@ impl Try {
             verify: self.verify,
             ..defaults
         })
+    }
+
+    /// Reads the traces, finds the speed, and adds what else is weighed beside plain devices.
+    fn prepare(&self, plan: ComparisonPlan, terminal: &Terminal) -> Result<Prepared, AdviseError> {
+        let spinner = terminal.spinner();
+        spinner.set_message("reading the traces");
+        let watch = watch(&spinner);
+        let prepared = plan.prepare(&watch).map_err(AdviseError::from).and_then(|mut prepared| {
+            if self.stacks.is_empty() && !self.plain {
+                prepared.add(trial::candidates(&prepared, self.seed)?, &watch)?;
+            }
+            prepared.check_built(&watch)?;
+            Ok(prepared)
+        });
+        spinner.finish_and_clear();
+        prepared
     }
 
     fn load(&self) -> Load {
@@ -340,17 +365,7 @@ fn candidate(source: &StackText, spec: Spec, others: &[Candidate]) -> Candidate 
     let numbered = (2..).map(|number| format!("{stem}-{number}"));
     let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !is_taken(name)).expect("numbers do not end");
     let what = source.file().map_or("given as text".to_string(), |file| file.display().to_string());
-    Candidate { name, what, spec }
-}
-
-/// Reads the traces and finds the speed.
-fn prepare(plan: ComparisonPlan, terminal: &Terminal) -> Result<Prepared, PredictError> {
-    let spinner = terminal.spinner();
-    spinner.set_message("reading the traces");
-    let watch = watch(&spinner);
-    let prepared = plan.prepare(&watch).and_then(|prepared| prepared.check_built(&watch).map(|()| prepared));
-    spinner.finish_and_clear();
-    prepared
+    Candidate::of(&name, &what, spec)
 }
 
 /// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.

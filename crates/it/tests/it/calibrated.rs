@@ -64,7 +64,7 @@ fn predicted(device: &Path, calibration: Calibration) -> Result<CandidateRun, Pr
     let text = format!("vol = raw path={} | stats @", device.display());
     let spec = Spec::parse("raw", &text).expect("the test's own text");
     let plan = ComparisonPlan {
-        candidates: vec![Candidate { name: "raw".to_string(), what: String::new(), spec }],
+        candidates: vec![Candidate::of("raw", "", spec)],
         load: Load::Closed { depth: 1, think: Nanos::ZERO },
         calibration: Some(("test".to_string(), calibration)),
         ..ComparisonPlan::of(vec![Trace::from_records("half", (0..400).map(record).collect())])

@@ -33,7 +33,7 @@ fn predicted() -> CandidateRun {
     let records = (0..).zip(offsets()).map(record).collect();
     let spec = Spec::parse("paced", &format!("{DISK} @")).unwrap();
     let plan = ComparisonPlan {
-        candidates: vec![Candidate { name: "disk".to_string(), what: String::new(), spec }],
+        candidates: vec![Candidate::of("disk", "", spec)],
         load: Load::Closed { depth: 1, think: Nanos::ZERO },
         ..ComparisonPlan::of(vec![Trace::from_records("reads", records)])
     };

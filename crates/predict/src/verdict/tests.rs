@@ -17,6 +17,7 @@ fn run(name: &str, p99_ms: u64, price: f64) -> CandidateRun {
         name: name.to_string(),
         what: String::new(),
         stack: String::new(),
+        served: None,
         all: latency,
         latencies: Latencies::pooled([]),
         reads: latency,
