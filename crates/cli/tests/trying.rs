@@ -156,7 +156,7 @@ fn a_trace_is_judged_at_its_own_load_and_the_verdict_says_how_much_more_is_borne
 fn try_weighs_stacks_that_learn_and_says_why_plain_devices_win() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("busy.csv"), random_reads(3000, 10_000)).unwrap();
-    let told = succeeds(folder.path(), &["try", "busy.csv", "--no-headroom", "--json"]);
+    let told = succeeds(folder.path(), &["try", "busy.csv", "--target-p99", "8ms", "--no-headroom", "--json"]);
     let result: serde_json::Value = serde_json::from_str(&told).unwrap();
     let names: Vec<&str> = result["runs"].as_array().unwrap().iter().map(|run| run["name"].as_str().unwrap()).collect();
     assert_eq!(names[5..], ["cached", "tiered", "reorganised", "resting"]);

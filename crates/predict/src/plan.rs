@@ -312,14 +312,15 @@ impl Prepared {
         self.facts.iter().map(|facts| facts.requests - facts.warm).sum()
     }
 
-    fn searches_headroom(&self) -> bool {
-        self.plan.headroom && self.plan.load.is_open()
+    /// Layers that learn have times that fit one speed, so they are not played at others.
+    fn searches_headroom(&self, candidate: &Candidate) -> bool {
+        self.plan.headroom && self.plan.load.is_open() && !candidate.learns
     }
 
     /// Most requests of one search for headroom.
     fn headroom_requests(&self, candidate: &Candidate) -> u64 {
-        let each = || self.total(candidate).min(HEADROOM_REQUESTS * self.counting_of(candidate).passes);
-        if self.searches_headroom() { headroom::PROBES_MAX * each() } else { 0 }
+        let each = || self.total(candidate).min(HEADROOM_REQUESTS);
+        if self.searches_headroom(candidate) { headroom::PROBES_MAX * each() } else { 0 }
     }
 
     /// Plays candidate number `at`, unless the search for the speed has played it, and searches its headroom.
@@ -345,7 +346,7 @@ impl Prepared {
                 });
             }
         }
-        if self.searches_headroom() {
+        if self.searches_headroom(candidate) {
             run.headroom = Some(self.headroom(candidate, &mut run, watch)?);
         }
         Ok(run)
