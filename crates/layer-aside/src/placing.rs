@@ -6,12 +6,12 @@
 
 use std::rc::Rc;
 
-use esker_base::{Bits, Nanos, span};
+use esker_base::{Nanos, span};
 use esker_block::flight::WIDTH;
 use esker_block::{Bio, BioError, Buf};
 use esker_caching::Slot;
 use esker_layer_kit::Io;
-use esker_layer_kit::gate::Watch;
+use esker_layer_kit::gate::{Changed, Watch};
 use esker_layer_kit::io::Returned;
 use esker_layer_kit::slots::{LowerSet, SlotEntry, SlotMap, SlotMarks};
 
@@ -54,7 +54,7 @@ struct Placed {
 struct Watched {
     watch: Option<Watch>,
     first: u64,
-    changed: Vec<Bits>,
+    changed: Vec<Changed>,
 }
 
 impl Watched {
@@ -64,7 +64,7 @@ impl Watched {
         if watch.is_changed() {
             self.changed.push(watch.take());
         }
-        self.changed.iter().any(|bits| bits.has((unit - self.first) as usize))
+        self.changed.iter().any(|changed| changed.has(unit - self.first))
     }
 }
 

@@ -16,10 +16,11 @@ mod wishes;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use esker_base::{Bits, ByteRange};
+use esker_base::ByteRange;
 use esker_rt::sync::Notify;
 
 use flights::{Flights, Stage};
+pub use wishes::Changed;
 use wishes::{Awaited, Marks, What, Wishes};
 
 /// Names a request in the gate until it leaves.
@@ -282,7 +283,7 @@ impl Watch {
 
     /// The units that have changed, counted from the begin of the range; they are then forgotten. One whose change is
     /// still under way is noted again when that ends.
-    pub fn take(&self) -> Bits {
+    pub fn take(&self) -> Changed {
         self.0.with(|what| what.marks().take())
     }
 }

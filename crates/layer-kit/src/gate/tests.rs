@@ -28,8 +28,23 @@ fn drained(gate: &Gate, range: ByteRange) -> Wait<()> {
     Box::pin(async move { gate.drained(range).await })
 }
 
-fn units(bits: &Bits) -> Vec<usize> {
-    bits.iter().collect()
+fn units(changed: &Changed) -> Vec<usize> {
+    (0..1024).filter(|unit| changed.has(*unit)).map(|unit| unit as usize).collect()
+}
+
+#[test]
+fn a_watch_of_a_whole_volume_takes_no_memory_for_its_units_and_misses_no_change() {
+    let gate = Gate::default();
+    let watch = gate.watch(span(0, 1 << 42), 4096);
+    let change = |unit: u64| gate.leave(gate.enter(span(unit * 4096 + 5, 4096), true));
+    change(900);
+    let changed = watch.take();
+    assert_eq!(units(&changed), [900, 901]);
+    assert!(!watch.is_changed() && matches!(changed, Changed::Few(_)));
+    (0..500).for_each(|number| change(number * 1_000_000));
+    let changed = watch.take();
+    assert!((0..500).all(|number| changed.has(number * 1_000_000)) && changed.has(7), "too many to be told apart");
+    assert!(!watch.is_changed(), "they are forgotten");
 }
 
 #[test]

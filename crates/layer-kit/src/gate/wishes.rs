@@ -1,37 +1,99 @@
 //! What movers want: a short list, looked at from its begin to its end by each request that comes or goes meanwhile.
 
+use std::ops::Range;
+
 use esker_base::{Bits, ByteRange};
 
 use super::Ticket;
 use super::flights::{Flight, Stage};
 
+/// A range with more units than this has no bit for each.
+const EACH_MAX: u64 = 65_536;
+/// Changes that are told apart then. If there are more, all units count as changed.
+const FEW_MAX: usize = 256;
+
+/// Units of a watched range that have changed, counted from its begin.
+///
+/// A client that changes something allocates nothing for it, whatever the range is.
+#[derive(Clone, Debug)]
+pub enum Changed {
+    /// A bit for each unit.
+    Each(Bits),
+    /// Some of many units. A watch may have pages at both ends of a volume.
+    Few(Vec<Range<u64>>),
+    /// Too many to be told apart.
+    All,
+}
+
+impl Changed {
+    fn none_of(units: u64) -> Changed {
+        match units <= EACH_MAX {
+            true => Changed::Each(Bits::new(units as usize)),
+            false => Changed::Few(Vec::with_capacity(FEW_MAX)),
+        }
+    }
+
+    fn add(&mut self, units: Range<u64>) {
+        match self {
+            Changed::Each(bits) => bits.set_range(units.start as usize..units.end as usize),
+            Changed::Few(few) if few.len() < FEW_MAX => few.push(units),
+            Changed::Few(_) | Changed::All => *self = Changed::All,
+        }
+    }
+
+    /// Whether none has changed.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Changed::Each(bits) => bits.is_empty(),
+            Changed::Few(few) => few.is_empty(),
+            Changed::All => false,
+        }
+    }
+
+    /// Whether this one has changed, or may have.
+    pub fn has(&self, unit: u64) -> bool {
+        match self {
+            Changed::Each(bits) => bits.has(unit as usize),
+            Changed::Few(few) => few.iter().any(|units| units.contains(&unit)),
+            Changed::All => true,
+        }
+    }
+
+    /// Adds them to a set of units of the same range.
+    pub(crate) fn add_to(&self, units: &mut Bits) {
+        match self {
+            Changed::Each(bits) => units.unite(bits),
+            Changed::Few(few) => few.iter().for_each(|few| units.set_range(few.start as usize..few.end as usize)),
+            Changed::All => units.set_all(),
+        }
+    }
+}
+
 /// Which units of a range have changed.
 pub(super) struct Marks {
     range: ByteRange,
     unit: u64,
-    units: Bits,
+    changed: Changed,
 }
 
 impl Marks {
     pub(super) fn new(range: ByteRange, unit: u64) -> Marks {
         assert!(unit > 0, "a unit has bytes");
-        Marks { range, unit, units: Bits::new(range.len().div_ceil(unit) as usize) }
+        Marks { range, unit, changed: Changed::none_of(range.len().div_ceil(unit)) }
     }
 
     pub(super) fn mark(&mut self, range: ByteRange) {
         let Some(part) = self.range.intersect(range) else { return };
         let unit = |at: u64| (at - self.range.start()) / self.unit;
-        self.units.set_range(unit(part.start()) as usize..unit(part.end() - 1) as usize + 1);
+        self.changed.add(unit(part.start())..unit(part.end() - 1) + 1);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.units.is_empty()
+        self.changed.is_empty()
     }
 
-    pub(super) fn take(&mut self) -> Bits {
-        let taken = self.units.clone();
-        self.units.clear_all();
-        taken
+    pub(super) fn take(&mut self) -> Changed {
+        std::mem::replace(&mut self.changed, Changed::none_of(self.range.len().div_ceil(self.unit)))
     }
 }
 

@@ -242,7 +242,7 @@ impl Course<'_> {
 
     /// The units of `part` that must be copied.
     fn stale_in(&mut self, part: &Range<usize>) -> Vec<usize> {
-        self.stale.unite(&self.watch.take());
+        self.watch.take().add_to(&mut self.stale);
         self.stale.iter().skip_while(|unit| *unit < part.start).take_while(|unit| *unit < part.end).collect()
     }
 
