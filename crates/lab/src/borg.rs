@@ -21,7 +21,7 @@ use esker_trace_block::{Op, Record, Source};
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
 
-use crate::played::asked;
+use crate::played::{asked, stat};
 
 /// A disk of the time of the measurements.
 const DISK: &str = "hdd-7200-2008";
@@ -235,13 +235,6 @@ fn write_travel(lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
             .peer("without the layer, cylinders a write", plain),
         Figure::alone("writes_past_the_buffer", full as f64, "writes that went home"),
     ])
-}
-
-fn stat(stack: &Rc<Stack>, part: &str, name: &str) -> f64 {
-    let stats = stack.stats();
-    let of_part = stats.iter().find(|found| found.name == part);
-    let found = of_part.and_then(|found| found.stats.iter().find(|stat| stat.name == name));
-    found.map_or_else(|| panic!("{part} has no {name}"), |stat| stat.value)
 }
 
 /// Item 21: all settings on one machine, and the tuner's.

@@ -19,7 +19,8 @@ use esker_lab_kit::{Figure, Lab, LabError};
 use esker_stack::Stack;
 use esker_trace_block::{Op, Record};
 
-use crate::edt_testbed::{Clients, Testbed, Waits, all_moved, end_of, order, stat, told};
+use crate::edt_testbed::{Clients, Testbed, Waits, all_moved, end_of, order, told};
+use crate::played::stat;
 
 /// Extents of the volume: 904 GB in extents of 64 MiB.
 const EXTENTS: u64 = 13_471;
@@ -142,13 +143,10 @@ fn played(lab: &Lab<'_>, load: Load, args: Option<&str>) -> Result<Waits, LabErr
         }
     })?;
     lab.say(format!(
-        "{} on {}: {} requests, {:.2} ms in the mean, {:.2} ms for half, {:.2} ms for 95 %{told}",
+        "{} on {}: {}{told}",
         load.name,
         args.map_or("SAS disks", |args| if args.is_empty() { "the tier" } else { "the tier without back-off" }),
-        waits.len(),
-        waits.mean_ms(),
-        waits.percentile_ms(0.5),
-        waits.percentile_ms(0.95)
+        waits.text()
     ));
     Ok(waits)
 }
@@ -183,7 +181,7 @@ fn requests(seed: u64, load: Load) -> impl Iterator<Item = Record> {
     let order = shuffled(&mut Stream::named(seed, "hot extents"));
     let mut at = 0.0;
     std::iter::from_fn(move || {
-        at -= (1.0 - times.unit()).ln() / load.per_s;
+        at += times.exponential() / load.per_s;
         let natural = at * load.shrink as f64;
         let which = match load.hot_for {
             None => places.below(EXTENTS),

@@ -2,14 +2,13 @@
 //! 45 of the specification of extensions; the thesis on extending storage, sections 6.2 and 6.3.
 //!
 //! The loads of `edt-msr` and `edt-spc` are made small: each volume has a part of its bytes and requests, so each place
-//! is used as often. They are played so much faster that a device has as many requests per second as one of the
-//! thesis, or one disk as many as each of an array of four. Bytes of devices, epochs and looks are divided by the same
-//! factor; extents have 64 MiB. So moves have the same share of a device's time, and so has each extent. The tiers
-//! begin with their volumes one behind the other on SSD, SAS and SATA. Times are simulated.
+//! is used as often. They are played faster, so that a device has as many requests per second as one of the thesis.
+//! Where one disk stands for an array of four, it has as many as each of them. Bytes of devices, epochs and looks are
+//! divided by the same factor; extents have 64 MiB. So moves have the same share of a device's time, and so has each
+//! extent. The tiers begin with their volumes one behind the other on SSD, SAS and SATA. Times are simulated.
 
 use std::rc::Rc;
 
-use esker_base::units::MIB;
 use esker_base::{Nanos, Time};
 use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
@@ -17,11 +16,11 @@ use esker_rt::sync::join_all;
 use esker_stack::Stack;
 use esker_tiering::Sheet;
 use esker_tiering::sheet::{SAS, peak_w};
-use esker_trace_block::generate::{Generator, Profile};
-use esker_trace_block::{Record, Source};
+use esker_trace_block::Record;
+use esker_trace_block::generate::Profile;
 
-use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, order, stat, told, usages};
-use crate::played::asked;
+use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, faster, on_one_volume, order, told, usages};
+use crate::played::{asked, stat};
 
 /// Equal cost: one array of four of each type, or three of SAS. One disk stands for an array.
 const TIER: [u32; 3] = [1, 1, 1];
@@ -58,32 +57,14 @@ impl Load {
     fn new(lab: &Lab<'_>, name: &str, [part, speed]: [f64; 2], adapt: impl Fn(&mut Profile)) -> Result<Load, LabError> {
         let mut profile = Profile::builtin(name).map_err(LabError::data)?.scaled(part);
         adapt(&mut profile);
-        let mut bases = vec![0];
-        for volume in &profile.volume {
-            for _ in 0..volume.count {
-                bases.push(bases[bases.len() - 1] + volume.bytes.next_multiple_of(MIB));
-            }
-        }
-        let hours = profile.hours.min(24.0);
-        let mut trace = Generator::new(name, &profile, lab.seed, hours).map_err(LabError::data)?;
-        let (mut records, bytes) = (Vec::new(), bases[bases.len() - 1].next_multiple_of(EXTENT));
-        while let Some(record) = trace.next_record().map_err(LabError::data)? {
-            if record.op.is_transfer() {
-                let offset = bases[record.volume as usize] + record.offset;
-                records.push(Record { at: faster(record.at, speed), offset, ..record });
-            }
-        }
-        Ok(Load { records, bytes })
+        let (records, bytes) = on_one_volume((name, &profile), lab.seed, profile.hours.min(24.0), speed)?;
+        Ok(Load { records, bytes: bytes.next_multiple_of(EXTENT) })
     }
 
     /// The tier that holds it.
     fn tier(&self, counts: [u32; 3], speed: u64, args: &str) -> String {
         Testbed { counts, shrink: speed, extent: EXTENT }.tier(self.bytes / EXTENT, args)
     }
-}
-
-fn faster(natural: Nanos, speed: f64) -> Nanos {
-    Nanos::from_secs_f64(natural.as_secs_f64() / speed)
 }
 
 pub(crate) fn run_msr(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
@@ -106,13 +87,9 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     let tier = |plan: &str| load.tier(TIER, speed, &format!("{times} plan={plan}"));
     let played = |system: &str, text: &str, days: u32| {
         let found = play_days(lab, text, &load, [days, speed as u32])?;
-        let waits = &found.waits;
         lab.say(format!(
-            "{name} on {system}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %, {:.2} W, {} moves{}",
-            waits.len(),
-            waits.mean_ms(),
-            waits.percentile_ms(0.5),
-            waits.percentile_ms(0.95),
+            "{name} on {system}: {}, {:.2} W, {} moves{}",
+            found.waits.text(),
             found.watts,
             found.moved,
             found.told
@@ -169,13 +146,13 @@ fn play_days(lab: &Lab<'_>, text: &str, load: &Load, [days, speed]: [u32; 2]) ->
             }
         }
         let end = day * u64::from(days);
-        let ([joules, moved], begun) = (before.expect("a day has requests in it"), from);
+        let [joules, moved] = before.expect("a day has requests in it");
         stack.rt().sleep_until(Time::ZERO + end).await;
         let now = used(&stack);
         clients.ended().await;
-        let seconds = (end - begun).as_secs_f64();
+        let seconds = (end - from).as_secs_f64();
         Found {
-            waits: clients.between(begun, end),
+            waits: clients.between(from, end),
             watts: (now[0] - joules) / seconds,
             moved: now[1] - moved,
             told: if is_tier(&stack) { told(&stack) } else { String::new() },
@@ -236,13 +213,7 @@ pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let played = |system: &str, text: &str| {
         let (parts, did) = play_units(lab, text, &load, speed)?;
         for (part, waits) in ["half an hour", "settled"].into_iter().zip(&parts) {
-            lab.say(format!(
-                "{system}, {part}: {} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %",
-                waits.len(),
-                waits.mean_ms(),
-                waits.percentile_ms(0.5),
-                waits.percentile_ms(0.95)
-            ));
+            lab.say(format!("{system}, {part}: {}", waits.text()));
         }
         lab.say(format!("{system}{did}"));
         Ok::<_, LabError>(parts)

@@ -15,9 +15,10 @@ use esker_block::Usage;
 use esker_lab_kit::LabError;
 use esker_lab_kit::rig::vol;
 use esker_stack::Stack;
-use esker_trace_block::Record;
+use esker_trace_block::generate::{Generator, Profile};
+use esker_trace_block::{Record, Source};
 
-use crate::played::asked;
+use crate::played::{asked, stat};
 
 /// Bytes of an extent in the experiments of the thesis, in binary units.
 pub(crate) const EXTENT: u64 = 64 * MIB;
@@ -83,6 +84,36 @@ impl Testbed {
     }
 }
 
+/// A natural time of a load that is played so many times as fast.
+pub(crate) fn faster(natural: Nanos, speed: f64) -> Nanos {
+    Nanos::from_secs_f64(natural.as_secs_f64() / speed)
+}
+
+/// Reads and writes of so many hours of a profile, so many times as fast, and the bytes of its volumes. These lie one
+/// behind the other, each from a multiple of a MiB on.
+pub(crate) fn on_one_volume(
+    (name, profile): (&str, &Profile),
+    seed: u64,
+    hours: f64,
+    speed: f64,
+) -> Result<(Vec<Record>, u64), LabError> {
+    let mut bases = vec![0];
+    for volume in &profile.volume {
+        for _ in 0..volume.count {
+            bases.push(bases[bases.len() - 1] + volume.bytes.next_multiple_of(MIB));
+        }
+    }
+    let mut trace = Generator::new(name, profile, seed, hours).map_err(LabError::data)?;
+    let mut records = Vec::new();
+    while let Some(record) = trace.next_record().map_err(LabError::data)? {
+        if record.op.is_transfer() {
+            let offset = bases[record.volume as usize] + record.offset;
+            records.push(Record { at: faster(record.at, speed), offset, ..record });
+        }
+    }
+    Ok((records, bases[bases.len() - 1]))
+}
+
 /// Times that requests waited for their answers, in the order of answers.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Waits(Vec<(Time, Nanos)>);
@@ -115,6 +146,17 @@ impl Waits {
         sorted.sort_unstable();
         let at = (sorted.len() as f64 * share).ceil() as usize;
         sorted.get(at.saturating_sub(1)).map_or(0.0, |took| took.as_secs_f64() * 1e3)
+    }
+
+    /// All of it for people.
+    pub(crate) fn text(&self) -> String {
+        format!(
+            "{} requests, {:.3} ms in the mean, {:.3} ms for half, {:.3} ms for 95 %",
+            self.len(),
+            self.mean_ms(),
+            self.percentile_ms(0.5),
+            self.percentile_ms(0.95)
+        )
     }
 }
 
@@ -159,17 +201,6 @@ impl Clients {
     pub(crate) fn between(&self, from: Nanos, to: Nanos) -> Waits {
         self.waits.borrow().between(self.begun + from, self.begun + to)
     }
-}
-
-/// A statistic of a part of the stack.
-///
-/// # Panics
-/// If there is none of that name.
-pub(crate) fn stat(stack: &Rc<Stack>, part: &str, name: &str) -> f64 {
-    let stats = stack.stats();
-    let of_part = stats.iter().find(|found| found.name == part);
-    let found = of_part.and_then(|found| found.stats.iter().find(|stat| stat.name == name));
-    found.map_or_else(|| panic!("{part} has no {name}"), |stat| stat.value)
 }
 
 /// What all models of the stack have used.

@@ -16,7 +16,8 @@ use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
 use esker_stack::Stack;
 
-use crate::edt_testbed::{Testbed, Waits, all_moved, order, stat};
+use crate::edt_testbed::{Testbed, Waits, all_moved, end_of, order};
+use crate::played::stat;
 
 const TESTBED: Testbed = Testbed { counts: [1, 1, 1], shrink: 64, extent: MIB };
 /// Extents of the volume, and those that are read.
@@ -143,7 +144,7 @@ async fn client(stack: Rc<Stack>, number: u64, hot: Rc<Vec<u64>>, pause: Rc<Cell
     let (rt, volume) = (stack.rt().clone(), vol(&stack));
     let mut random = rt.rng(&format!("client {number}"));
     loop {
-        rt.sleep(Nanos::from_secs_f64(-(1.0 - random.unit()).ln() * pause.get())).await;
+        rt.sleep(Nanos::from_secs_f64(random.exponential() * pause.get())).await;
         let extent = hot[random.below(hot.len() as u64) as usize];
         let at = extent * TESTBED.extent + random.below(TESTBED.extent / REQUEST) * REQUEST;
         let begun = rt.now();
@@ -157,7 +158,7 @@ async fn client(stack: Rc<Stack>, number: u64, hot: Rc<Vec<u64>>, pause: Rc<Cell
 async fn on_sata(stack: &Rc<Stack>, extents: &[u64]) -> Result<Vec<u64>, LabError> {
     let mut found = Vec::new();
     for extent in extents {
-        if order(stack, &format!("explain {extent}")).await?["end"] == SATA {
+        if end_of(stack, *extent).await? == SATA as usize {
             found.push(*extent);
         }
     }

@@ -1,5 +1,6 @@
 //! Requests that are played against one stack: as `esker try` does it, or one by one.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use esker_base::{Nanos, Time};
@@ -7,7 +8,7 @@ use esker_block::{Bio, Buf, Tag};
 use esker_lab_kit::rig;
 use esker_predict::{Candidate, ComparisonPlan, Load, SpeedChoice, Trace, Watch};
 use esker_rt::Rt;
-use esker_stack::Export;
+use esker_stack::{Export, Stack};
 use esker_trace_block::{Op, Record};
 
 /// Plays the requests on `stack`, at the speed that they have.
@@ -34,6 +35,17 @@ pub(crate) async fn asked(vol: &Export, rt: &Rt, record: &Record) -> Nanos {
     let done = vol.request(bio.tagged(Tag { pid: record.who, ..Tag::default() })).await;
     assert!(done.result.is_ok(), "a request of the experiment failed: {:?}", done.result);
     rt.now().since(begun)
+}
+
+/// A statistic of a part of the stack.
+///
+/// # Panics
+/// If there is none of that name.
+pub(crate) fn stat(stack: &Rc<Stack>, part: &str, name: &str) -> f64 {
+    let stats = stack.stats();
+    let of_part = stats.iter().find(|found| found.name == part);
+    let found = of_part.and_then(|found| found.stats.iter().find(|stat| stat.name == name));
+    found.map_or_else(|| panic!("{part} has no {name}"), |stat| stat.value)
 }
 
 /// Shows nothing of the progress.

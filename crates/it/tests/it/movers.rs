@@ -96,7 +96,7 @@ fn check_ends(dir: &Path, when: &str) {
     }
 }
 
-/// The soak, and what it has seen.
+/// The soak with its counts.
 struct Soak {
     rt: Rt,
     dir: PathBuf,
