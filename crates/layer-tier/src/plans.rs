@@ -7,12 +7,11 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_tiering::demand::Demand;
 use esker_tiering::epoch::IdleMove;
-use esker_tiering::relief::Shed;
-use esker_tiering::{Array, Epoch, Est, History, Objective, Placement, Planner, Sheet, UsedExtent, planners, relief};
+use esker_tiering::{Array, Epoch, Est, History, Objective, Placement, Planner, Sheet, UsedExtent, planners, throttle};
 
 use crate::config::Plan;
 use crate::engine::Tier;
-use crate::queue::{Job, Why, sequence};
+use crate::queue::{Why, sequence};
 use crate::seen::Looked;
 use crate::statistics::add;
 
@@ -77,30 +76,12 @@ impl Tier {
         let (snapshot, until) = (self.snapshot(), self.rt.now() + self.config.epoch);
         for (end, pressure) in looked.pressures.iter().enumerate().filter(|(end, _)| looked.throttled[*end]) {
             let epoch = snapshot.epoch();
-            let shed = relief::shed(&epoch, end as u32, &looked.throttled, self.config.objective, *pressure);
+            let shed = throttle::shed(&epoch, end as u32, &looked.throttled, self.config.objective, *pressure);
             add(&self.counts.saturated, shed.saturated.len() as u64);
-            shed.moves.iter().for_each(|one| self.seen.borrow_mut().hold(one.extent, until));
-            self.queue_relief(&shed);
+            let mut seen = self.seen.borrow_mut();
+            shed.moves.iter().for_each(|one| seen.hold(one.extent, until));
+            self.queue.borrow_mut().add(Why::Relief, shed.moves.iter().map(|one| (one.extent, one.to as usize)));
         }
-    }
-
-    /// Queues what leaves an end, and what makes room for it, in an order in which each finds a free slot.
-    fn queue_relief(&self, shed: &Shed) {
-        let moves = shed.moves.iter().chain(&shed.exchanged);
-        let moves = moves.map(|one| (one.extent, [one.from as usize, one.to as usize]));
-        let moves: Vec<(u32, [usize; 2])> = moves.chain(self.idle_moves(&shed.idle, u32::MAX)).collect();
-        let job = |at: usize| {
-            let (extent, [_, to]) = moves[at];
-            Job { extent, to, why: if at < shed.moves.len() { Why::Relief } else { Why::Exchange } }
-        };
-        self.queue.borrow_mut().relieve(self.in_sequence(&moves, usize::MAX).into_iter().map(job));
-    }
-
-    /// An order in which moves find free slots: the places of the first ones.
-    fn in_sequence(&self, moves: &[(u32, [usize; 2])], budget: usize) -> Vec<usize> {
-        let pairs: Vec<(usize, usize)> = moves.iter().map(|(_, [from, to])| (*from, *to)).collect();
-        let free = (0..self.ends.len()).map(|end| self.placing.borrow().free(end)).collect();
-        sequence(&pairs, free, budget)
     }
 
     /// What lies where, and what it asks. Extents of ends that are lost are left out.
@@ -164,22 +145,24 @@ impl Tier {
     /// Queues the moves of a plan, in an order in which they find room.
     fn take_over(&self, placement: &Placement) {
         let moves = placement.moves.iter().map(|one| (one.extent, [one.from as usize, one.to as usize]));
-        let budget = self.seen.borrow().budget();
-        let moves: Vec<(u32, [usize; 2])> = moves.chain(self.idle_moves(&placement.idle_moves, budget)).collect();
-        let jobs: Vec<(u32, usize)> =
-            self.in_sequence(&moves, budget as usize).into_iter().map(|at| (moves[at].0, moves[at].1[1])).collect();
+        let moves: Vec<(u32, [usize; 2])> = moves.chain(self.idle_moves(&placement.idle_moves)).collect();
+        let pairs: Vec<(usize, usize)> = moves.iter().map(|(_, [from, to])| (*from, *to)).collect();
+        let free = (0..self.ends.len()).map(|end| self.placing.borrow().free(end)).collect();
+        let order = sequence(&pairs, free, self.seen.borrow().budget() as usize);
         add(&self.counts.plans, 1);
-        self.counts.planned.set(jobs.len() as u64);
+        self.counts.planned.set(order.len() as u64);
         self.counts.overloads.set(placement.overloads.len() as u64 + u64::from(placement.idle_overload));
+        let jobs = order.into_iter().map(|at| (moves[at].0, moves[at].1[1]));
         self.queue.borrow_mut().add(Why::Planned, jobs);
         self.background.wake();
     }
 
-    /// The idle extents that are to move, at most so many: those with the lowest numbers.
-    fn idle_moves(&self, wanted: &[IdleMove], mut most: u32) -> Vec<(u32, [usize; 2])> {
+    /// The idle extents that are to move: those with the lowest numbers.
+    fn idle_moves(&self, wanted: &[IdleMove]) -> Vec<(u32, [usize; 2])> {
         let placing = self.placing.borrow();
         let mut in_use = self.seen.borrow_mut().in_use().into_iter().map(|(extent, _)| extent).peekable();
         let mut left: Vec<IdleMove> = wanted.to_vec();
+        let mut most = self.seen.borrow().budget();
         let mut moves = Vec::new();
         for extent in 0..placing.extents() {
             if most == 0 || left.iter().all(|one| one.extents == 0) {

@@ -11,8 +11,6 @@ use std::ops::RangeInclusive;
 pub(crate) enum Why {
     /// Its end throttles: it goes at once, and piece by piece.
     Relief,
-    /// It makes room for one that goes for relief.
-    Exchange,
     /// An operator said so.
     Ordered,
     /// The plan of an epoch says so.
@@ -52,15 +50,10 @@ impl Queue {
     pub(crate) fn add(&mut self, why: Why, moves: impl IntoIterator<Item = (u32, usize)>) {
         let jobs = moves.into_iter().map(|(extent, to)| Job { extent, to, why });
         match why {
-            Why::Relief | Why::Exchange => self.relief.extend(jobs),
+            Why::Relief => self.relief.extend(jobs),
             Why::Ordered => self.ordered.extend(jobs),
             Why::Planned => self.planned.extend(jobs),
         }
-    }
-
-    /// Adds moves that relieve an end, and those that make room for them, in their order.
-    pub(crate) fn relieve(&mut self, jobs: impl IntoIterator<Item = Job>) {
-        self.relief.extend(jobs);
     }
 
     /// Adds moves of these extents that an operator ordered. What was ordered for them before and waits still goes, so

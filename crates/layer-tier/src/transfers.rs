@@ -119,7 +119,6 @@ impl Tier {
         };
         let (mover, pace) = match why {
             Why::Relief => (&self.by_unit, self.stops.pace(None)),
-            Why::Exchange => (&self.whole, self.stops.pace(None)),
             Why::Ordered => (&self.whole, self.stops.pace(Some(self.shares.clone()))),
             Why::Planned => (&self.whole, self.cancels.pace(Some(self.shares.clone()))),
         };
@@ -158,7 +157,6 @@ impl Tier {
                 self.placing.borrow_mut().release(old);
                 add(&self.counts.moved, 1);
                 add(&self.counts.relieved, u64::from(why == Why::Relief));
-                add(&self.counts.exchanged, u64::from(why == Why::Exchange));
                 let longest = &self.counts.held_longest_us;
                 longest.set(longest.get().max(held.0 / 1000));
                 ends.into_iter().for_each(|end| self.ends[end].failures.set(0));

@@ -7,8 +7,8 @@
 //!
 //! Reading order: [`sheet`] (a type of device), [`demand`] and [`classify`] (what an extent asks), [`model`] (what that
 //! takes and costs). Plans are made by [`epoch`] (what a planner sees and answers), [`pack`], `engine`, [`planners`]
-//! and [`history`]. Then [`sizing`] (devices for a load), [`throttle`] (devices that are too slow), [`relief`] (what
-//! leaves them) and [`control`] (when plans are made).
+//! and [`history`]. Then [`sizing`] (devices for a load), [`throttle`] (devices that are too slow) and [`control`]
+//! (when plans are made).
 //!
 //! Units are decimal, as the source's: a MB is 10^6 bytes. A share is a part of one device.
 
@@ -24,7 +24,6 @@ pub mod history;
 pub mod model;
 pub mod pack;
 pub mod planners;
-pub mod relief;
 pub mod sheet;
 pub mod sizing;
 pub mod throttle;

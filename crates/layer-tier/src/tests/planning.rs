@@ -119,15 +119,6 @@ async fn client(rt: Rt, vol: Export, number: u64) {
     }
 }
 
-/// The same with extents 100 to 123 of 1 MiB.
-async fn client_of_few(rt: Rt, vol: Export, number: u64) {
-    let mut rng = rt.rng(&format!("client {number}"));
-    loop {
-        read(&vol, (100 + rng.below(24)) * MIB + rng.below(256) * 4096, 4096).await;
-        rt.sleep(Nanos::millis(60)).await;
-    }
-}
-
 /// A small drive and a disk of their time, without a planner.
 fn throttled(args: &str) -> String {
     format!(
@@ -175,28 +166,6 @@ fn item_41_an_end_that_throttles_is_relieved() {
             "packing",
             "one epoch behind the last end that throttled"
         );
-    });
-}
-
-/// The fast end is full of extents that nothing uses.
-#[test]
-fn relief_exchanges_extents_where_the_other_end_is_full() {
-    let text = "a = ssd-model profile=ssd-sata-2010 size=32MiB; b = disk-model profile=hdd-7200-2008 size=512MiB; \
-        vol = tier devices=\"ssd; sata\" extent=1MiB size=156MiB look=5s epoch=1h heads=1 on a, b";
-    let sim = Sim::new(SimConfig::seeded(1));
-    let rt = sim.rt();
-    sim.block_on(async move {
-        let (vol, _) = open(&rt, text).await;
-        let full = residents(&vol).await[0];
-        for number in 0..64 {
-            rt.spawn("client", client_of_few(rt.clone(), vol.clone(), number)).detach();
-        }
-        bench::sleep(&vol, Nanos::secs(60)).await;
-        let told = order(&vol, "ends").await.unwrap();
-        let relieved = stat(&vol, "relieved");
-        assert!(stat(&vol, "corrections") > 0 && relieved >= 12 && stat(&vol, "exchanged") >= relieved - 1, "{told}");
-        assert_eq!((stat(&vol, "throttling"), stat(&vol, "saturated"), stat(&vol, "plans")), (0, 0, 0), "{told}");
-        assert!(residents(&vol).await[0] >= full, "{told}");
     });
 }
 

@@ -2,10 +2,8 @@
 
 use super::*;
 use crate::control::{Backoff, Corrector, MIGRATION_SHARE, Phase, epoch_s, fell_below, moves_max};
-use crate::epoch::IdleMove;
-use crate::relief::{relief, shed};
 use crate::sheet::{SAS, SATA, SSD};
-use crate::throttle::{LIMITS, Minute, Throttle};
+use crate::throttle::{LIMITS, Minute, Throttle, relief, shed};
 
 fn minute(iops: f64, response_s: f64) -> Minute {
     Minute { iops, random: 1.0, mb: 0.0, response_s }
@@ -83,34 +81,16 @@ fn item_41_arrays_that_are_awake_come_before_those_at_rest() {
 #[test]
 fn an_extent_without_a_target_stays_and_is_told() {
     let sheets = Sheet::thesis();
-    let full = arrays(&[(SSD, 1, 3), (SATA, 1, 10)]);
-    let busy = |random| Demand::random(random);
-    let equals = extents(&[(1, busy(90.0)), (0, busy(30.0)), (0, busy(30.0)), (0, busy(30.0))]);
-    let relieved = shed(&epoch(&sheets, &full, &equals), 1, &[false, true], Objective::Cost, 1.0);
-    assert_eq!((relieved.moves.len(), relieved.saturated), (0, vec![0]), "those that could make room ask as much");
-    let one = extents(&[(1, busy(90.0))]);
+    let mut full = arrays(&[(SSD, 1, 3), (SATA, 1, 10)]);
+    full[0].idle = 3;
+    let one = extents(&[(1, Demand::random(90.0))]);
+    let relieved = shed(&epoch(&sheets, &full, &one), 1, &[false, true], Objective::Cost, 1.0);
+    assert_eq!((relieved.moves.len(), relieved.saturated), (0, vec![0]), "no room");
     let free = arrays(&[(SSD, 1, 3), (SATA, 1, 10)]);
     let relieved = shed(&epoch(&sheets, &free, &one), 1, &[true, true], Objective::Cost, 1.0);
     assert_eq!(relieved.saturated, [0], "the other array throttles too");
     let relieved = shed(&epoch(&sheets, &free, &one), 1, &[false, true], Objective::Cost, 60.0);
     assert_eq!(relieved.saturated, [0], "60 times as much is more than a device");
-}
-
-#[test]
-fn a_full_array_exchanges_what_is_idle_and_then_what_asks_little() {
-    let sheets = Sheet::thesis();
-    let mut full = arrays(&[(SSD, 1, 3), (SATA, 1, 10)]);
-    full[0].idle = 1;
-    let asked = [90.0, 80.0, 70.0, 60.0].map(|random| (1, Demand::random(random)));
-    let extents = extents(&[&asked[..], &[(0, Demand::random(5.0)), (0, Demand::random(50.0))]].concat());
-    let relieved = shed(&epoch(&sheets, &full, &extents), 1, &[false, true], Objective::Cost, 1.0);
-    assert_eq!(relieved.moves.iter().map(|one| (one.extent, one.to)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
-    assert_eq!(relieved.idle, [IdleMove { from: 0, to: 1, extents: 1 }]);
-    assert_eq!(relieved.exchanged.iter().map(|one| (one.extent, one.to)).collect::<Vec<_>>(), [(4, 1)]);
-    assert!(relieved.saturated.is_empty() && relieved.exchanged[0].gain < 0.0);
-    full[0].extents_max = 0;
-    let relieved = shed(&epoch(&sheets, &full, &extents), 1, &[false, true], Objective::Cost, 1.0);
-    assert_eq!((relieved.moves.len(), relieved.saturated.len()), (0, 2), "it is to be emptied");
 }
 
 #[test]
