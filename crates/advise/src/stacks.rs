@@ -1,6 +1,7 @@
 //! The stacks of proposals: what is screened is played as this, and served as this.
 
 use esker_base::units::{GIB, MIB, size_text};
+use esker_dev_sim::nvm_model;
 use esker_predict::{Candidate, Volumes};
 use esker_stack::{Location, Spec};
 
@@ -202,7 +203,9 @@ impl Text<'_> {
         let (offer, count) = (&self.making.offers[ends.offer], u64::from(ends.count));
         let each = size_text(bytes.div_ceil(count).next_multiple_of(MIB));
         let price = if offer.is_list_price() { String::new() } else { format!(" price_usd={}", offer.usd) };
-        let model = format!("{} profile={} size={each}{price}{more}", offer.kind, offer.profile);
+        // Volumes have blocks of 512 bytes, and those of a memory are smaller.
+        let block = if offer.kind == nvm_model::KIND.name { " block=512" } else { "" };
+        let model = format!("{} profile={} size={each}{block}{price}{more}", offer.kind, offer.profile);
         let names: Vec<String> = (0..count).map(|at| self.add(&format!("{name}{at}"), &model)).collect();
         match names.as_slice() {
             [one] => one.clone(),

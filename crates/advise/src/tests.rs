@@ -136,6 +136,16 @@ fn every_use_is_proposed_screened_and_played() {
 }
 
 #[test]
+fn memories_are_played_in_every_use() {
+    let memories = "[[device]]\nname = \"nvm-optane-2019\"\n[[device]]\nname = \"hdd-7200-2021\"\n";
+    let adviser = prepared(busy(50), shop(memories), target("p95=1s")).unwrap();
+    let all: Vec<usize> = (0..adviser.proposals().len()).collect();
+    let runs = played(&adviser, &all);
+    assert!(runs.iter().filter(|(_, run)| run.stack.contains("nvm-model")).count() > 5 && runs.len() > 8);
+    assert!(runs.iter().all(|(_, run)| run.failed == 0));
+}
+
+#[test]
 fn traces_without_requests_or_times_are_refused_and_one_request_is_enough() {
     let refused = |trace| prepared(trace, shop(SHOP), target("p95=1s")).err().unwrap().to_string();
     let flush = Record { at: Nanos(0), volume: 0, op: Op::Flush, offset: 0, len: 0, who: 0 };
