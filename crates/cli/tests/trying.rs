@@ -183,9 +183,8 @@ fn advice_is_given_refused_and_served() {
     assert!(page.contains("What would change it") && page.contains("p95=40ms"));
     let checked = succeeds(at, &["stack", "check", "esker-advise/stack.toml"]);
     assert!(checked.contains("sound"), "{checked}");
-    let [once, again] = [["--threads", "1"], ["--threads", "2"]].map(|threads| {
-        told(&ask(&[&["--budget", "300", "--json"][..], &threads].concat()))
-    });
+    let [once, again] = [["--threads", "1"], ["--threads", "2"]]
+        .map(|threads| told(&ask(&[&["--budget", "300", "--json"][..], &threads].concat())));
     assert_eq!(once, again);
 
     let missing = ask(&["--target", "p95=1us"]);

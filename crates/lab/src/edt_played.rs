@@ -5,7 +5,7 @@
 //! is used as often. They are played faster, so that a device has as many requests per second as one of the thesis.
 //! Where one disk stands for an array of four, it has as many as each of them. Bytes of devices, epochs and looks are
 //! divided by the same factor; extents have 64 MiB. So moves have the same share of a device's time, and so has each
-//! extent. The tiers begin with their volumes one behind the other on SSD, SAS and SATA. Times are simulated.
+//! extent. Where extents lie at first is that of the thesis. Times are simulated.
 
 use std::rc::Rc;
 
@@ -19,7 +19,10 @@ use esker_tiering::sheet::{SAS, peak_w};
 use esker_trace_block::Record;
 use esker_trace_block::generate::Profile;
 
-use crate::edt_testbed::{Clients, EXTENT, Testbed, Waits, all_moved, faster, on_one_volume, order, told, usages};
+use crate::edt_start::{Placed, begin};
+use crate::edt_testbed::{
+    Clients, EXTENT, Testbed, Waits, all_moved, bases, faster, on_one_volume, order, told, usages,
+};
 use crate::played::{asked, stat};
 
 /// Equal cost: one array of four of each type, or three of SAS. One disk stands for an array.
@@ -40,6 +43,8 @@ const EQUAL_EPOCHS: u32 = 40;
 struct Load {
     records: Vec<Record>,
     bytes: u64,
+    /// The first byte of each volume.
+    bases: Vec<u64>,
 }
 
 /// What a run found behind its first epoch.
@@ -58,7 +63,7 @@ impl Load {
         let mut profile = Profile::builtin(name).map_err(LabError::data)?.scaled(part);
         adapt(&mut profile);
         let (records, bytes) = on_one_volume((name, &profile), lab.seed, profile.hours.min(24.0), speed)?;
-        Ok(Load { records, bytes: bytes.next_multiple_of(EXTENT) })
+        Ok(Load { records, bytes: bytes.next_multiple_of(EXTENT), bases: bases(&profile).0 })
     }
 
     /// The tier that holds it.
@@ -85,8 +90,17 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     let times = format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed);
     let sas = Testbed { counts: ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
     let tier = |plan: &str| load.tier(TIER, speed, &format!("{times} plan={plan}"));
-    let played = |system: &str, text: &str, days: u32| {
-        let found = play_days(lab, text, &load, [days, speed as u32])?;
+    let placed = Placed {
+        records: &load.records,
+        extents: (load.bytes / EXTENT) as usize,
+        bases: &load.bases,
+        rooms: Testbed { counts: TIER, shrink: speed, extent: EXTENT }.rooms(),
+        epoch_s: EPOCH.as_secs_f64() / speed as f64,
+        epochs: (DAY.0 / EPOCH.0) as usize,
+    };
+    let (balanced, fixed) = (placed.balanced(), placed.fixed());
+    let played = |system: &str, text: &str, start: &[usize]| {
+        let found = play_day(lab, text, &load, start, speed)?;
         lab.say(format!(
             "{name} on {system}: {}, {:.2} W, {} moves{}",
             found.waits.text(),
@@ -96,9 +110,10 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
         ));
         Ok::<_, LabError>(found)
     };
-    let (sas, edt, idt) = (played("SAS", &sas, 1)?, played("EDT", &tier("edt"), 1)?, played("IDT", &tier("idt"), 1)?);
-    // Static tiering knows the day before it is measured, and relieves nothing.
-    let est = played("EST", &tier("est throttle=false"), 2)?;
+    let sas = played("SAS", &sas, &[])?;
+    let (edt, idt) = (played("EDT", &tier("edt"), &balanced)?, played("IDT", &tier("idt"), &balanced)?);
+    // Static tiering knew the day before it began, and moves nothing.
+    let est = played("EST", &tier("none throttle=false"), &fixed)?;
     let of = |id: &str, ours: f64, theirs: f64, unit| Figure::alone(format!("{id}{suffix}"), ours / theirs, unit);
     let mean = |id: &str, ours: &Found, theirs: &Found| {
         let (ours, theirs) = (ours.waits.mean_ms(), theirs.waits.mean_ms());
@@ -127,37 +142,34 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     Ok(figures)
 }
 
-/// Plays a day so many times. Tells of the last one; of the only one, of what is behind its first epoch.
-fn play_days(lab: &Lab<'_>, text: &str, load: &Load, [days, speed]: [u32; 2]) -> Result<Found, LabError> {
+/// Plays a day, and tells of what is behind its first epoch. A tier begins with its extents on the ends of `start`.
+fn play_day(lab: &Lab<'_>, text: &str, load: &Load, start: &[usize], speed: u64) -> Result<Found, LabError> {
     let Rig { world, stack } = Rig::simulated(lab.seed, text)?;
-    let (records, speed) = (load.records.clone(), f64::from(speed));
-    let (day, epoch) = (faster(DAY, speed), faster(EPOCH, speed));
-    Ok(world.block_on(async move {
+    let records = load.records.clone();
+    let (day, epoch) = (faster(DAY, speed as f64), faster(EPOCH, speed as f64));
+    let start = start.to_vec();
+    world.block_on(async move {
+        let (begun, elsewhere) = begin(&stack, &start, epoch.0).await?;
         let clients = Clients::new(&stack);
-        let from = if days == 1 { epoch } else { day * u64::from(days - 1) };
         let mut before = None;
-        for number in 0..u64::from(days) {
-            for record in &records {
-                let record = Record { at: record.at + day * number, ..*record };
-                if before.is_none() && record.at >= from {
-                    before = Some(used(&stack));
-                }
-                clients.send(&record).await;
+        for record in &records {
+            if before.is_none() && record.at >= epoch {
+                before = Some(used(&stack));
             }
+            clients.send(record).await;
         }
-        let end = day * u64::from(days);
         let [joules, moved] = before.expect("a day has requests in it");
-        stack.rt().sleep_until(Time::ZERO + end).await;
+        stack.rt().sleep_until(begun + day).await;
         let now = used(&stack);
         clients.ended().await;
-        let seconds = (end - from).as_secs_f64();
-        Found {
-            waits: clients.between(from, end),
-            watts: (now[0] - joules) / seconds,
+        let begin = if start.is_empty() { String::new() } else { format!(", {elsewhere} began elsewhere") };
+        Ok(Found {
+            waits: clients.between(epoch, day),
+            watts: (now[0] - joules) / (day.0 - epoch.0) as f64 * 1e9,
             moved: now[1] - moved,
-            told: if is_tier(&stack) { told(&stack) } else { String::new() },
-        }
-    }))
+            told: if is_tier(&stack) { told(&stack) + &begin } else { String::new() },
+        })
+    })
 }
 
 /// Joules of all devices, and moves of a tier.
@@ -280,7 +292,7 @@ mod tests {
         let speed = SPEEDS[0] as f64;
         // 716 requests a second on arrays of four.
         assert!((716.0 / (DISKS * speed) * speed - 716.0 / 4.0).abs() < 1e-9);
-        let load = Load { records: Vec::new(), bytes: 300 * EXTENT };
+        let load = Load { records: Vec::new(), bytes: 300 * EXTENT, bases: vec![0] };
         let text = load.tier(TIER, SPEEDS[0], "plan=edt");
         assert!(
             text.contains("sas(bytes=9000000000) x1") && text.contains("extent=67108864 size=20132659200"),

@@ -29,6 +29,9 @@ const SHEETS: [&str; 3] = ["ssd", "sas", "sata"];
 const MODELS: [&str; 3] =
     ["ssd-model profile=ssd-sata-2010", "disk-model profile=hdd-15k-2008", "disk-model profile=hdd-7200-2008"];
 
+/// Extents of an end that hold its labels, the map, and what moves to it.
+const NO_ROOM: u64 = 3;
+
 /// Devices of the testbed by type: SSD, SAS, SATA. Those of a type are one end of a tier, striped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Testbed {
@@ -64,6 +67,12 @@ impl Testbed {
         text
     }
 
+    /// Extents for which each end has room beside its labels, the map and a slot that stays free.
+    pub(crate) fn rooms(&self) -> [usize; 3] {
+        let devices = |tier: usize| BYTES[tier] / self.shrink * u64::from(self.counts[tier]);
+        [0, 1, 2].map(|tier| (devices(tier) / self.extent).saturating_sub(NO_ROOM) as usize)
+    }
+
     /// An array of one type alone as the device `vol`.
     pub(crate) fn array(&self, tier: usize) -> String {
         format!("{} vol = pass on {}", self.end(tier), SHEETS[tier])
@@ -97,12 +106,7 @@ pub(crate) fn on_one_volume(
     hours: f64,
     speed: f64,
 ) -> Result<(Vec<Record>, u64), LabError> {
-    let mut bases = vec![0];
-    for volume in &profile.volume {
-        for _ in 0..volume.count {
-            bases.push(bases[bases.len() - 1] + volume.bytes.next_multiple_of(MIB));
-        }
-    }
+    let (bases, bytes) = bases(profile);
     let mut trace = Generator::new(name, profile, seed, hours).map_err(LabError::data)?;
     let mut records = Vec::new();
     while let Some(record) = trace.next_record().map_err(LabError::data)? {
@@ -111,7 +115,19 @@ pub(crate) fn on_one_volume(
             records.push(Record { at: faster(record.at, speed), offset, ..record });
         }
     }
-    Ok((records, bases[bases.len() - 1]))
+    Ok((records, bytes))
+}
+
+/// The first bytes of volumes that lie one behind the other, and the bytes of all.
+pub(crate) fn bases(profile: &Profile) -> (Vec<u64>, u64) {
+    let (mut bases, mut bytes) = (Vec::new(), 0);
+    for volume in &profile.volume {
+        for _ in 0..volume.count {
+            bases.push(bytes);
+            bytes += volume.bytes.next_multiple_of(MIB);
+        }
+    }
+    (bases, bytes)
 }
 
 /// Times that requests waited for their answers, in the order of answers.

@@ -67,6 +67,7 @@ mod edt_adversarial;
 mod edt_loads;
 mod edt_played;
 mod edt_sizes;
+mod edt_start;
 mod edt_table;
 mod edt_testbed;
 mod edt_throttle;

@@ -16,7 +16,7 @@ use crate::seen::Looked;
 use crate::statistics::add;
 
 /// Share of its time up to which a device is planned: that of the source.
-const FILL: f64 = 1.0;
+const FILL: f64 = 0.7;
 /// CPU time of a plan for each extent in use, and again for each doubling of their number.
 const EXTENT_COST: Nanos = Nanos(400);
 
