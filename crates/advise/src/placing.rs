@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use esker_tiering::control::{MIGRATION_SHARE, moves_max};
 use esker_tiering::demand::ALPHA;
+use esker_tiering::epoch::FILL;
 use esker_tiering::{Array, Collector, Edt, Epoch, Objective, Planner, Sheet, Smoothing, Transfers, UsedExtent};
 
 use crate::columns::Columns;
@@ -116,12 +117,12 @@ impl State<'_> {
             extents: &used,
             extent_bytes: tiering.extent as f64,
             idle_nowhere: 0,
-            fill: 1.0,
+            fill: FILL,
         };
         if epoch.check().is_err() {
             return;
         }
-        let plan = Edt { objective: Objective::Cost }.plan(&epoch);
+        let plan = Edt { objective: Objective::Time }.plan(&epoch);
         let speed = tiering.sheets[1].mb_per_s * f64::from(tiering.devices[1]);
         let seconds = tiering.epoch_ns as f64 / 1e9;
         let most = moves_max(seconds, tiering.extent as f64, speed, MIGRATION_SHARE);

@@ -19,7 +19,7 @@ use esker_lab_kit::{Figure, Lab, LabError};
 use esker_stack::Stack;
 use esker_trace_block::{Op, Record};
 
-use crate::edt_testbed::{Clients, Testbed, Waits, all_moved, end_of, order, told};
+use crate::edt_testbed::{BY_COST, Clients, Testbed, Waits, all_moved, end_of, order, told};
 use crate::played::stat;
 
 /// Extents of the volume: 904 GB in extents of 64 MiB.
@@ -124,7 +124,7 @@ fn played(lab: &Lab<'_>, load: Load, args: Option<&str>) -> Result<Waits, LabErr
         None => Testbed::shrunk(ARRAY, load.shrink).array(SAS),
         Some(args) => {
             let times = format!("epoch={}ns look={}ns", EPOCH.0 / load.shrink, LOOK.0 / load.shrink);
-            Testbed::shrunk(TIER, load.shrink).tier(EXTENTS, &format!("{times} {args}"))
+            Testbed::shrunk(TIER, load.shrink).tier(EXTENTS, &format!("{times} {BY_COST} {args}"))
         }
     };
     let Rig { world, stack } = Rig::simulated(lab.seed, &text)?;

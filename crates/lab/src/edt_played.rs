@@ -21,7 +21,7 @@ use esker_trace_block::generate::Profile;
 
 use crate::edt_start::{Placed, begin};
 use crate::edt_testbed::{
-    Clients, EXTENT, Testbed, Waits, all_moved, bases, faster, on_one_volume, order, told, usages,
+    BY_COST, Clients, EXTENT, Testbed, Waits, all_moved, bases, faster, on_one_volume, order, told, usages,
 };
 use crate::played::{asked, stat};
 
@@ -50,6 +50,8 @@ struct Load {
 /// What a run found behind its first epoch.
 struct Found {
     waits: Waits,
+    /// Those of the second half of the day.
+    late: Waits,
     /// Mean power of all devices, watts.
     watts: f64,
     moved: f64,
@@ -89,7 +91,7 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     let load = Load::new(lab, name, [1.0 / (DISKS * speed as f64), speed as f64], adapt)?;
     let times = format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed);
     let sas = Testbed { counts: ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
-    let tier = |plan: &str| load.tier(TIER, speed, &format!("{times} plan={plan}"));
+    let tier = |plan: &str, objective: &str| load.tier(TIER, speed, &format!("{times} plan={plan} {objective}"));
     let placed = Placed {
         records: &load.records,
         extents: (load.bytes / EXTENT) as usize,
@@ -102,8 +104,9 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     let played = |system: &str, text: &str, start: &[usize]| {
         let found = play_day(lab, text, &load, start, speed)?;
         lab.say(format!(
-            "{name} on {system}: {}, {:.2} W, {} moves{}",
+            "{name} on {system}: {}, {:.3} ms in the second half, {:.2} W, {} moves{}",
             found.waits.text(),
+            found.late.mean_ms(),
             found.watts,
             found.moved,
             found.told
@@ -111,13 +114,19 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
         Ok::<_, LabError>(found)
     };
     let sas = played("SAS", &sas, &[])?;
-    let (edt, idt) = (played("EDT", &tier("edt"), &balanced)?, played("IDT", &tier("idt"), &balanced)?);
+    let edt = played("EDT", &tier("edt", BY_COST), &balanced)?;
+    let by_time = played("EDT by time", &tier("edt", ""), &balanced)?;
+    let idt = played("IDT", &tier("idt", BY_COST), &balanced)?;
     // Static tiering knew the day before it began, and moves nothing.
-    let est = played("EST", &tier("none throttle=false"), &fixed)?;
+    let est = played("EST", &tier("none", "throttle=false"), &fixed)?;
     let of = |id: &str, ours: f64, theirs: f64, unit| Figure::alone(format!("{id}{suffix}"), ours / theirs, unit);
     let mean = |id: &str, ours: &Found, theirs: &Found| {
         let (ours, theirs) = (ours.waits.mean_ms(), theirs.waits.mean_ms());
         of(id, ours, theirs, "ratio of mean times").peer("the other, ms", theirs)
+    };
+    let late = |id: &str, ours: &Found, theirs: &Found| {
+        let (ours, theirs) = (ours.late.mean_ms(), theirs.late.mean_ms());
+        of(id, ours, theirs, "ratio of mean times, second half of the day").peer("the other, ms", theirs)
     };
     let p95 = [&edt, &sas].map(|found| found.waits.percentile_ms(0.95));
     let sheets = Sheet::thesis();
@@ -130,6 +139,11 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
         mean("idt_mean_over_est", &idt, &est).paper(5.93 / 9.33),
         mean("edt_mean_over_sas", &edt, &sas).paper(2.94 / 5.12),
         of("edt_p95_over_sas", p95[0], p95[1], "ratio of 95th percentiles").paper(7.86 / 19.31).peer("SAS, ms", p95[1]),
+        mean("est_mean_over_sas", &est, &sas).paper(9.33 / 5.12),
+        mean("edt_time_mean_over_sas", &by_time, &sas),
+        late("edt_late_mean_over_sas", &edt, &sas),
+        late("edt_time_late_mean_over_sas", &by_time, &sas),
+        late("edt_time_late_mean_over_idt", &by_time, &idt),
         Figure::alone(format!("move_share{suffix}"), share, "share of the bandwidth").paper(0.03),
         Figure::alone(format!("dynamic_under_peak{suffix}"), 1.0 - edt.watts / peak, "share of the peak power")
             .paper(0.13),
@@ -165,6 +179,7 @@ fn play_day(lab: &Lab<'_>, text: &str, load: &Load, start: &[usize], speed: u64)
         let begin = if start.is_empty() { String::new() } else { format!(", {elsewhere} began elsewhere") };
         Ok(Found {
             waits: clients.between(epoch, day),
+            late: clients.between(day / 2, day),
             watts: (now[0] - joules) / (day.0 - epoch.0) as f64 * 1e9,
             moved: now[1] - moved,
             told: if is_tier(&stack) { told(&stack) + &begin } else { String::new() },
@@ -184,7 +199,7 @@ fn is_tier(stack: &Rc<Stack>) -> bool {
 
 /// Item 38: the same half of an hour again and again. Moves may take all of a device's time, so that they end.
 fn equal_epochs(lab: &Lab<'_>, load: &Load, speed: u64) -> Result<Figure, LabError> {
-    let args = format!("epoch={}ns look={}ns throttle=false share=1", EPOCH.0 / speed, LOOK.0 / speed);
+    let args = format!("epoch={}ns look={}ns throttle=false share=1 {BY_COST}", EPOCH.0 / speed, LOOK.0 / speed);
     let Rig { world, stack } = Rig::simulated(lab.seed, &load.tier(TIER, speed, &args))?;
     let epoch = Nanos(EPOCH.0 / speed);
     let one: Vec<Record> = load.records.iter().take_while(|record| record.at < epoch).copied().collect();
@@ -220,7 +235,7 @@ const SATA_END: u64 = 2;
 pub(crate) fn run_spc(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let speed = lab.scale(SPC_SPEEDS[0], SPC_SPEEDS[1]);
     let load = Load::new(lab, "spc1-like", [1.0 / speed as f64, speed as f64], |profile| profile.hours = SPC_HOURS)?;
-    let times = format!("epoch={}ns look={}ns", SPC_EPOCH.0 / speed, LOOK.0 / speed);
+    let times = format!("epoch={}ns look={}ns {BY_COST}", SPC_EPOCH.0 / speed, LOOK.0 / speed);
     let sas = Testbed { counts: SPC_ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
     let played = |system: &str, text: &str| {
         let (parts, did) = play_units(lab, text, &load, speed)?;

@@ -24,6 +24,8 @@ use crate::played::{asked, stat};
 pub(crate) const EXTENT: u64 = 64 * MIB;
 /// Bytes of the devices.
 const BYTES: [u64; 3] = [180_000_000_000, 450_000_000_000, 1_000_000_000_000];
+/// What tiers of the thesis make small. The kind has the time of devices, if it is told nothing.
+pub(crate) const BY_COST: &str = "objective=cost";
 /// Names of devices in sheets, and their models.
 const SHEETS: [&str; 3] = ["ssd", "sas", "sata"];
 const MODELS: [&str; 3] =

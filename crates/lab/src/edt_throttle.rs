@@ -16,7 +16,7 @@ use esker_lab_kit::rig::{Rig, vol};
 use esker_lab_kit::{Figure, Lab, LabError};
 use esker_stack::Stack;
 
-use crate::edt_testbed::{Testbed, Waits, all_moved, end_of, order};
+use crate::edt_testbed::{BY_COST, Testbed, Waits, all_moved, end_of, order};
 use crate::played::stat;
 
 const TESTBED: Testbed = Testbed { counts: [1, 1, 1], shrink: 64, extent: MIB };
@@ -61,7 +61,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
 }
 
 fn played(lab: &Lab<'_>, looks: u64, args: &str) -> Result<Found, LabError> {
-    let Rig { world, stack } = Rig::simulated(lab.seed, &TESTBED.tier(EXTENTS, args))?;
+    let Rig { world, stack } = Rig::simulated(lab.seed, &TESTBED.tier(EXTENTS, &format!("{BY_COST} {args}")))?;
     let has_relief = args.is_empty();
     let (found, lines) = world.block_on(async move { step(&stack, looks, has_relief).await })?;
     lab.say(if has_relief { "with relief:" } else { "without:" });

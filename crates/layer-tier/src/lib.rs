@@ -70,8 +70,8 @@ const PARAMS: &[Param] = &[
     ),
     Param::with_default(
         "objective",
-        ParamType::Choice(&["cost", "power", "cost-then-power", "resources"]),
-        "cost",
+        ParamType::Choice(&["cost", "power", "cost-then-power", "resources", "time"]),
+        "time",
         "What the planners `edt` and `est` make small.",
     ),
     Param::with_default("epoch", ParamType::Span, "30min", "Time between two plans."),
@@ -93,7 +93,7 @@ const PARAMS: &[Param] = &[
     Param::with_default(
         "theta",
         ParamType::Number,
-        "3",
+        "9",
         "A queue is too long if the mean response is above so many times the service of the requests.",
     ),
     Param::with_default("backoff", ParamType::Flag, "true", "Lets a plan move less when the load is unstable."),

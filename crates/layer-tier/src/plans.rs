@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_tiering::demand::Demand;
-use esker_tiering::epoch::IdleMove;
+use esker_tiering::epoch::{FILL, IdleMove};
 use esker_tiering::{Array, Epoch, Est, History, Objective, Placement, Planner, Sheet, UsedExtent, planners, throttle};
 
 use crate::config::Plan;
@@ -15,8 +15,6 @@ use crate::queue::{Why, sequence};
 use crate::seen::Looked;
 use crate::statistics::add;
 
-/// Share of its time up to which a device is planned: that of the source.
-const FILL: f64 = 0.7;
 /// CPU time of a plan for each extent in use, and again for each doubling of their number.
 const EXTENT_COST: Nanos = Nanos(400);
 

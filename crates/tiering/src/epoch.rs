@@ -51,6 +51,9 @@ pub struct Epoch<'a> {
     pub fill: f64,
 }
 
+/// The share of its time to which a running tier fills a device: the rest is for bursts and for moves.
+pub const FILL: f64 = 0.7;
+
 /// Why an epoch cannot be planned.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EpochError {

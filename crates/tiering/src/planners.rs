@@ -42,9 +42,9 @@ fn checked(epoch: &Epoch<'_>) {
 
 /// What an extent weighs by an objective.
 fn cell(objective: Objective, epoch: &Epoch<'_>, demand: &Demand, sheet: &Sheet) -> Cell {
-    let performance = performance(demand, sheet);
-    let rank = performance.max(sheet.capacity(epoch.extent_bytes));
-    Cell { performance, rank, burden: rank * objective.weight(sheet) }
+    let rank = objective.share(demand, epoch.extent_bytes, sheet);
+    let burden = objective.weighed(rank, epoch.extent_bytes, sheet);
+    Cell { performance: performance(demand, sheet), rank, burden }
 }
 
 fn idle(objective: Objective, epoch: &Epoch<'_>) -> Vec<f64> {
@@ -95,11 +95,12 @@ impl Planner for Est {
             let now = cell(self.objective, epoch, &extent.demand, &epoch.sheets[tier]);
             match self.history.of(extent.id) {
                 None => now,
-                Some(seen) => Cell {
-                    burden: seen.shares[tier] * self.objective.weight(&epoch.sheets[tier]) / epochs,
-                    rank: seen.shares[tier] / epochs,
-                    performance: performance(&seen.mean, &epoch.sheets[tier]),
-                },
+                Some(seen) => {
+                    let sheet = &epoch.sheets[tier];
+                    let performance = performance(&seen.mean, sheet);
+                    let rank = if self.objective == Objective::Time { performance } else { seen.shares[tier] / epochs };
+                    Cell { burden: self.objective.weighed(rank, epoch.extent_bytes, sheet), rank, performance }
+                }
             }
         };
         place(epoch, &Table::new(epoch, idle(self.objective, epoch), one))

@@ -18,10 +18,10 @@ fn item_41_the_expected_service_is_that_of_the_mix() {
 }
 
 #[test]
-fn item_41_an_array_throttles_above_three_times_its_service_and_until_twice() {
+fn item_41_an_array_throttles_above_nine_times_its_service_and_until_six_times() {
     let sata = &Sheet::thesis()[SATA];
     let mut throttle = Throttle::new(LIMITS);
-    let steps = [(2.9, false), (3.1, true), (2.1, true), (1.9, false), (2.1, false), (2.9, false)];
+    let steps = [(8.9, false), (9.1, true), (6.1, true), (5.9, false), (6.1, false), (8.9, false)];
     for (ratio, throttles) in steps {
         assert_eq!(throttle.look(&minute(50.0, 0.009 * ratio), sata), throttles, "{ratio} times the service");
         assert_eq!(throttle.throttles(), throttles);
