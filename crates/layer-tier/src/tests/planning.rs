@@ -134,7 +134,7 @@ fn item_41_an_end_that_throttles_is_relieved() {
     let sim = Sim::new(SimConfig::seeded(1));
     let rt = sim.rt();
     sim.block_on(async move {
-        let (vol, tier) = open(&rt, &throttled("heads=1 share=0.001")).await;
+        let (vol, tier) = open(&rt, &throttled("heads=1 share=0.001 theta=3")).await;
         super::moved(&vol, "place 0-31 1").await;
         assert_eq!(residents(&vol).await, [8, 32]);
         // Planned moves that do not come to an end beside clients.

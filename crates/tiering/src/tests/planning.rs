@@ -449,3 +449,23 @@ fn an_epoch_that_cannot_be_planned_says_what_is_wrong() {
     bad[1].bytes = 0.0;
     refused(epoch(&bad, &good, &[]), "sheet SAS");
 }
+
+/// By time room weighs nothing, so a full SSD has the extents that are asked for most, and no idle one.
+#[test]
+fn by_time_fast_devices_have_what_is_asked_for_most() {
+    let (sheets, arrays) = (Sheet::thesis(), arrays(&[(SSD, 1, 2), (SATA, 1, 10)]));
+    let used = extents(&[
+        (0, Demand::default()),
+        (1, Demand::random(0.03)),
+        (1, Demand::random(0.01)),
+        (0, Demand::random(0.002)),
+        (1, Demand::random(0.02)),
+    ]);
+    let epoch = epoch(&sheets, &arrays, &used);
+    let of = |objective| Edt { objective }.plan(&epoch).at;
+    assert_eq!(of(Objective::Time), [1, 0, 1, 1, 0]);
+    assert_eq!(of(Objective::Cost), [1; 5], "an SSD's room costs more than the time of a disk");
+    let idle = extents(&[(0, Demand::default()), (0, Demand::random(1e-5))]);
+    let epoch = Epoch { extents: &idle, ..epoch };
+    assert_eq!(Edt { objective: Objective::Time }.plan(&epoch).at, [1, 1]);
+}
