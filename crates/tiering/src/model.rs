@@ -71,7 +71,9 @@ impl Objective {
     pub(crate) fn share(self, demand: &Demand, extent_bytes: f64, sheet: &Sheet) -> f64 {
         match self {
             Objective::Time => performance(demand, sheet),
-            _ => consumption(demand, extent_bytes, sheet),
+            Objective::Cost | Objective::Power | Objective::CostThenPower | Objective::Resources => {
+                consumption(demand, extent_bytes, sheet)
+            }
         }
     }
 
@@ -80,7 +82,9 @@ impl Objective {
     pub(crate) fn weighed(self, share: f64, extent_bytes: f64, sheet: &Sheet) -> f64 {
         match self {
             Objective::Time => share + ROOM_WEIGHT * sheet.usd * sheet.capacity(extent_bytes),
-            _ => share * self.weight(sheet),
+            Objective::Cost | Objective::Power | Objective::CostThenPower | Objective::Resources => {
+                share * self.weight(sheet)
+            }
         }
     }
 
