@@ -92,10 +92,10 @@ fn check_stack(text: &str) -> Result<(), String> {
     spec.check(esker_kinds::ALL).map(drop).map_err(|error| error.to_string())
 }
 
-/// Tables that a stack has, at the beginning of a line. Other blocks of TOML configure something else.
+/// Tables that a stack has, at the beginning of a line. Other blocks of TOML configure something else: catalogues of
+/// devices have `[[device]]`.
 fn is_stack(text: &str) -> bool {
-    let begins =
-        |line: &str| ["[device.", "[[device", "[export.", "[[export"].iter().any(|start| line.starts_with(start));
+    let begins = |line: &str| ["[device.", "[export.", "[[export"].iter().any(|start| line.starts_with(start));
     text.lines().any(begins)
 }
 
