@@ -32,7 +32,7 @@ impl StackText {
     pub fn name(&self) -> &str {
         match self.source.as_str() {
             "-" => "standard input",
-            text if text.contains('=') => "command line",
+            _ if self.is_argument() => "command line",
             path => path,
         }
     }
@@ -44,8 +44,13 @@ impl StackText {
 
     /// Its file, if it is in one.
     pub fn file(&self) -> Option<&Path> {
-        let is_file = self.source != "-" && !self.source.contains('=');
+        let is_file = self.source != "-" && !self.is_argument();
         is_file.then(|| Path::new(&self.source))
+    }
+
+    /// Whether the argument is the text itself: it has a `=`, and is no name of a file.
+    fn is_argument(&self) -> bool {
+        self.source.contains('=') && !Path::new(&self.source).is_file()
     }
 
     /// Reads and checks it; tells warnings.
@@ -96,7 +101,7 @@ impl StackText {
     fn text(&self) -> io::Result<String> {
         match self.source.as_str() {
             "-" => bounded(io::stdin()),
-            text if text.contains('=') => Ok(text.to_string()),
+            text if self.is_argument() => Ok(text.to_string()),
             path => bounded(std::fs::File::open(path)?),
         }
     }
@@ -110,5 +115,20 @@ fn bounded(from: impl Read) -> io::Result<String> {
             Err(io::Error::other(format!("it has {TEXT_BYTES_MAX} bytes or more, so it is no stack text")))
         }
         _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_whose_name_has_an_equals_sign_is_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p95=5ms.toml");
+        std::fs::write(&path, "").unwrap();
+        let text = StackText::of(path.to_str().unwrap().to_string());
+        assert_eq!(text.file(), Some(path.as_path()));
+        assert_eq!(StackText::of("vol = memory size=1MiB @".to_string()).name(), "command line");
     }
 }
