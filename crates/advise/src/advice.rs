@@ -59,7 +59,7 @@ pub struct Advice {
     /// Median of how far screens were from runs, by the 95th percentile; `None` without runs.
     pub screen_error: Option<f64>,
     /// Every proposal, the cheapest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<AdviceRow>,
     /// What tiering alone would buy.
     pub sizing: TierSizing,
     /// The share of reads that LRU caches answer, with lines of 64 KiB: bytes and share.
@@ -68,7 +68,7 @@ pub struct Advice {
 
 /// A proposal with what is known of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct AdviceRow {
     /// Short name.
     pub name: String,
     /// What it is.
@@ -166,7 +166,7 @@ pub(crate) struct Told<'a> {
 }
 
 impl Advice {
-    pub(crate) fn new(told: &Told<'_>, rows: Vec<Row>, winner: Option<usize>) -> Advice {
+    pub(crate) fn new(told: &Told<'_>, rows: Vec<AdviceRow>, winner: Option<usize>) -> Advice {
         let deficits = if winner.is_some() { Vec::new() } else { deficits(told, &rows) };
         Advice {
             written_by: WRITTEN_BY,
@@ -195,7 +195,7 @@ impl Advice {
     }
 
     /// The run of the best proposal.
-    pub fn best(&self) -> Option<(&Row, &CandidateRun)> {
+    pub fn best(&self) -> Option<(&AdviceRow, &CandidateRun)> {
         let row = &self.rows[self.winner?];
         Some((row, row.run.as_ref()?))
     }
@@ -224,7 +224,7 @@ impl Advice {
     }
 
     /// Proposals that were played, the cheapest first.
-    pub fn played(&self) -> impl Iterator<Item = (usize, &Row, &Played)> {
+    pub fn played(&self) -> impl Iterator<Item = (usize, &AdviceRow, &Played)> {
         self.rows.iter().enumerate().filter_map(|(at, row)| Some((at, row, row.played.as_ref()?)))
     }
 }
@@ -233,7 +233,7 @@ fn span(ns: f64) -> Nanos {
     Nanos(ns as u64)
 }
 
-fn headline(told: &Told<'_>, rows: &[Row], winner: Option<usize>) -> String {
+fn headline(told: &Told<'_>, rows: &[AdviceRow], winner: Option<usize>) -> String {
     match (winner, told.question) {
         (Some(winner), Question::Target(target)) => {
             let (row, played) = (&rows[winner], rows[winner].played.as_ref().expect("it was played"));
@@ -259,7 +259,7 @@ fn headline(told: &Told<'_>, rows: &[Row], winner: Option<usize>) -> String {
     }
 }
 
-fn deficits(told: &Told<'_>, rows: &[Row]) -> Vec<String> {
+fn deficits(told: &Told<'_>, rows: &[AdviceRow]) -> Vec<String> {
     let mut lacks = Vec::new();
     if told.lacking_bytes > 0 {
         lacks.push(format!(
@@ -298,7 +298,7 @@ fn deficits(told: &Told<'_>, rows: &[Row]) -> Vec<String> {
 }
 
 /// Why the winner wins, and the best of the other uses does not.
-fn reasons(told: &Told<'_>, rows: &[Row], winner: usize) -> Vec<String> {
+fn reasons(told: &Told<'_>, rows: &[AdviceRow], winner: usize) -> Vec<String> {
     let (row, columns) = (&rows[winner], told.columns);
     let mut reasons = vec![use_of(row, columns)];
     let kind = |shape: &Shape| std::mem::discriminant(shape);
@@ -322,7 +322,7 @@ fn reasons(told: &Told<'_>, rows: &[Row], winner: usize) -> Vec<String> {
 }
 
 /// What its fast side does for it.
-fn use_of(row: &Row, columns: &Columns) -> String {
+fn use_of(row: &AdviceRow, columns: &Columns) -> String {
     let share = row.screened.fast_share.unwrap_or(0.0) * 100.0;
     match &row.shape {
         Shape::Plain(_) => {
@@ -364,11 +364,11 @@ fn use_of(row: &Row, columns: &Columns) -> String {
 }
 
 /// The best run of the same use as `like`.
-fn best_of<'r>(rows: &'r [Row], like: &'r Row, told: &Told<'_>) -> &'r Row {
+fn best_of<'r>(rows: &'r [AdviceRow], like: &'r AdviceRow, told: &Told<'_>) -> &'r AdviceRow {
     let same = rows.iter().filter(|row| {
         row.played.is_some() && std::mem::discriminant(&row.shape) == std::mem::discriminant(&like.shape)
     });
-    let key = |row: &&Row| {
+    let key = |row: &&AdviceRow| {
         let played = row.played.as_ref().expect("only such rows are looked at");
         match told.question {
             Question::Target(target) => {
@@ -385,7 +385,7 @@ fn best_of<'r>(rows: &'r [Row], like: &'r Row, told: &Told<'_>) -> &'r Row {
     .unwrap_or(like)
 }
 
-fn against(told: &Told<'_>, winner: &Row, other: &Row) -> String {
+fn against(told: &Told<'_>, winner: &AdviceRow, other: &AdviceRow) -> String {
     let played = other.played.as_ref().expect("only such rows are looked at");
     let p95 = span(played.p95_ns);
     match (&played.saturated, told.question) {
@@ -401,7 +401,7 @@ fn against(told: &Told<'_>, winner: &Row, other: &Row) -> String {
 }
 
 /// That a cache or a tier was weighed if plain devices win.
-fn plain_why(told: &Told<'_>, rows: &[Row], winner: &Row) -> Option<String> {
+fn plain_why(told: &Told<'_>, rows: &[AdviceRow], winner: &AdviceRow) -> Option<String> {
     let Shape::Plain(ends) = winner.shape else { return None };
     let is_only = rows.iter().all(|row| matches!(row.shape, Shape::Plain(_)));
     let name = &told.offers[ends.offer].name;
@@ -414,9 +414,9 @@ fn plain_why(told: &Told<'_>, rows: &[Row], winner: &Row) -> Option<String> {
 }
 
 /// Targets, or budgets, at which another proposal that was played would win.
-fn changes(told: &Told<'_>, rows: &[Row], winner: usize) -> Vec<String> {
+fn changes(told: &Told<'_>, rows: &[AdviceRow], winner: usize) -> Vec<String> {
     let best = rows[winner].played.as_ref().expect("it was played");
-    let sound: Vec<(&Row, &Played)> = rows
+    let sound: Vec<(&AdviceRow, &Played)> = rows
         .iter()
         .filter_map(|row| Some((row, row.played.as_ref()?)))
         .filter(|(row, played)| played.is_sound() && !std::ptr::eq(*row, &rows[winner]))
@@ -450,8 +450,8 @@ fn changes(told: &Told<'_>, rows: &[Row], winner: usize) -> Vec<String> {
 }
 
 /// The median error of screens, as a share of what was played.
-fn screen_error(rows: &[Row]) -> Option<f64> {
-    let error = |row: &Row| {
+fn screen_error(rows: &[AdviceRow]) -> Option<f64> {
+    let error = |row: &AdviceRow| {
         let played = row.played.as_ref().filter(|played| played.is_sound())?;
         Some((responses(&row.screened).p95_ns - played.p95_ns).abs() / played.p95_ns.max(1.0))
     };

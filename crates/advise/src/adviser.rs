@@ -6,7 +6,7 @@ use esker_predict::plan::Prepared;
 use esker_predict::seats::JOINED;
 use esker_predict::{Candidate, CandidateRun, ComparisonPlan, SpeedChoice, Volumes, Watch};
 
-use crate::advice::{Advice, Played, Row, Told};
+use crate::advice::{Advice, AdviceRow, Played, Told};
 use crate::catalogue::Offer;
 use crate::columns::Columns;
 use crate::error::AdviseError;
@@ -123,7 +123,8 @@ impl Adviser {
         order
     }
 
-    /// What plays these proposals, in their order. Layers that learn see the traces a first time before counting begins.
+    /// What plays these proposals, in their order. Layers that learn see the traces a first time before counting
+    /// begins.
     ///
     /// # Errors
     /// A stack that cannot be built, or traces that cannot be read again.
@@ -151,11 +152,11 @@ impl Adviser {
 
     /// The advice, from all screens and all runs.
     pub fn conclude(self, screens: Vec<Screened>, runs: Vec<(usize, CandidateRun)>) -> Advice {
-        let mut rows: Vec<Row> = self
+        let mut rows: Vec<AdviceRow> = self
             .proposals
             .iter()
             .zip(screens)
-            .map(|(proposal, screened)| Row {
+            .map(|(proposal, screened)| AdviceRow {
                 name: proposal.name.clone(),
                 what: proposal.what.clone(),
                 shape: proposal.shape,
@@ -187,7 +188,7 @@ impl Adviser {
     }
 
     /// The run that answers the question best.
-    fn winner(&self, rows: &[Row]) -> Option<usize> {
+    fn winner(&self, rows: &[AdviceRow]) -> Option<usize> {
         let played = |at: &usize| rows[*at].played.as_ref();
         let answers = (0..rows.len()).filter(|at| played(at).is_some_and(|played| self.answers(played)));
         let key = |at: &usize| {

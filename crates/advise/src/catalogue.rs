@@ -15,7 +15,7 @@ pub const COUNT_MAX: u32 = 16;
 /// What a device may be used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
+pub enum OfferRole {
     /// All of it.
     #[default]
     Any,
@@ -49,7 +49,7 @@ pub struct Offer {
     /// How many can be bought.
     pub count_max: u32,
     /// What it may be used for.
-    pub role: Role,
+    pub role: OfferRole,
 }
 
 /// How a disk rests.
@@ -101,18 +101,18 @@ pub enum CatalogueError {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    device: Vec<Row>,
+    device: Vec<OfferRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct OfferRow {
     name: String,
     profile: Option<String>,
     usd: Option<f64>,
     count_max: Option<u32>,
     #[serde(default)]
-    role: Role,
+    role: OfferRole,
 }
 
 impl Offer {
@@ -129,7 +129,7 @@ impl Offer {
             idle_w: watts("idle_w"),
             rest: Rest::of(entry),
             count_max: COUNT_MAX,
-            role: Role::Any,
+            role: OfferRole::Any,
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let offers = parse("c.toml", text).unwrap();
         let all = builtin();
         let disk = all.iter().find(|offer| offer.name == "hdd-7200-2022").unwrap();
-        let big = Offer { name: "big".to_string(), usd: 250.5, count_max: 3, role: Role::Home, ..disk.clone() };
+        let big = Offer { name: "big".to_string(), usd: 250.5, count_max: 3, role: OfferRole::Home, ..disk.clone() };
         let flash = all.iter().find(|offer| offer.name == "ssd-sata-2021").unwrap();
         assert_eq!(offers, [big, flash.clone()]);
         assert!(disk.active_w > disk.idle_w && disk.idle_w > 0.0 && disk.bytes > 19_000_000_000_000);

@@ -69,7 +69,7 @@ fn played(advice: &Advice) -> String {
         ("joules", "Energy of all devices"),
         ("written", "Bytes written to all devices"),
     ];
-    let row = |(_, row, played): (usize, &crate::advice::Row, &crate::advice::Played)| {
+    let row = |(_, row, played): (usize, &crate::advice::AdviceRow, &crate::advice::Played)| {
         let note = if played.saturated.is_some() { " (saturated)" } else { "" };
         vec![
             format!("{}{note}", row.what),
@@ -138,7 +138,7 @@ fn drawn(advice: &Advice) -> Vec<Figure> {
 
 fn scatter(advice: &Advice, title: &str, says: &str, axes: ((&'static str, Value), (&'static str, Value))) -> Figure {
     let ((x_title, x), (y_title, y)) = axes;
-    let point = |row: &crate::advice::Row, played: &crate::advice::Played| {
+    let point = |row: &crate::advice::AdviceRow, played: &crate::advice::Played| {
         let point = Point { usd: row.usd, p95_ms: played.p95_ns / 1e6, energy_j: played.energy_j };
         (x(&point), y(&point))
     };

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use esker_base::units::{KIB, MIB, size_human};
 use serde::Serialize;
 
-use crate::catalogue::{Offer, Role};
+use crate::catalogue::{Offer, OfferRole};
 use crate::columns::LINES;
 use crate::service::Service;
 
@@ -27,7 +27,7 @@ const BOTH: (usize, u64) = (2, 16 * MIB);
 
 /// Devices of one type, striped if they are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Ends {
+pub struct OfferedDevices {
     /// Which offer.
     pub offer: usize,
     /// How many.
@@ -58,13 +58,13 @@ impl Mode {
 #[serde(rename_all = "snake_case", tag = "use")]
 pub enum Shape {
     /// Nothing but them.
-    Plain(Ends),
+    Plain(OfferedDevices),
     /// Copies on fast ones.
     Cache {
         /// Where the data are.
-        home: Ends,
+        home: OfferedDevices,
         /// Where the copies are.
-        fast: Ends,
+        fast: OfferedDevices,
         /// A line, in [`LINES`].
         line: usize,
         /// How it writes.
@@ -73,18 +73,18 @@ pub enum Shape {
     /// Each extent on one of both.
     Tier {
         /// What holds idle extents.
-        home: Ends,
+        home: OfferedDevices,
         /// What holds busy ones.
-        fast: Ends,
+        fast: OfferedDevices,
         /// Bytes of an extent.
         extent: u64,
     },
     /// A cache on a part of the fast ones, before a tier of all others.
     Both {
         /// What holds idle extents.
-        home: Ends,
+        home: OfferedDevices,
         /// What holds copies and busy extents.
-        fast: Ends,
+        fast: OfferedDevices,
         /// A line, in [`LINES`].
         line: usize,
         /// Bytes of an extent.
@@ -93,12 +93,12 @@ pub enum Shape {
     /// Disks that rest while fast ones have what is asked for.
     Resting {
         /// Where the data are.
-        home: Ends,
+        home: OfferedDevices,
         /// Where writes and copies are.
-        fast: Ends,
+        fast: OfferedDevices,
     },
     /// Disks with an area that is laid out by what is asked for in turn.
-    Reorganised(Ends),
+    Reorganised(OfferedDevices),
 }
 
 /// What could be bought, and how it would be used.
@@ -134,23 +134,24 @@ pub struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// All proposals that hold the data and can be paid, the cheapest first, at most `most`. If there are more, those of
-    /// each kind stay that are cheapest.
+    /// All proposals that hold the data and can be paid, the cheapest first, at most `most`. If there are more, those
+    /// of each kind stay that are cheapest.
     pub fn all(&self, most: usize) -> Vec<Proposal> {
-        let homes = self.best(Role::Home);
+        let homes = self.best(OfferRole::Home);
         let mut plain = Vec::new();
         for offer in &homes {
             let needed = self.needed(*offer);
             let counts: BTreeSet<u32> = TIMES.iter().filter_map(|times| needed.checked_mul(*times)).collect();
             let fits = |count: &u32| *count <= self.offers[*offer].count_max;
-            plain.extend(counts.into_iter().filter(fits).map(|count| Ends { offer: *offer, count }));
+            plain.extend(counts.into_iter().filter(fits).map(|count| OfferedDevices { offer: *offer, count }));
         }
-        let has_platters = |ends: &&Ends| self.offers[ends.offer].rest.is_some();
-        let has_area = |ends: &&Ends| self.needed_for(ends.offer, self.volume + self.area_bytes()) <= ends.count;
+        let has_platters = |ends: &&OfferedDevices| self.offers[ends.offer].rest.is_some();
+        let has_area =
+            |ends: &&OfferedDevices| self.needed_for(ends.offer, self.volume + self.area_bytes()) <= ends.count;
         let [mut caches, mut tiers, mut both, mut resting] = [const { Vec::new() }; 4];
-        for fast in self.best(Role::Fast) {
+        for fast in self.best(OfferRole::Fast) {
             for home in plain.iter().filter(|home| self.is_faster(fast, home.offer)) {
-                let (home, fast) = (*home, Ends { offer: fast, count: 1 });
+                let (home, fast) = (*home, OfferedDevices { offer: fast, count: 1 });
                 caches.extend(CACHE_LINES.iter().flat_map(|line| {
                     let line = *line;
                     [Mode::WriteBack, Mode::WriteThrough].map(|mode| Shape::Cache { home, fast, line, mode })
@@ -186,7 +187,7 @@ impl Making<'_> {
     /// The least room that no proposal offers, in bytes, if none is large enough.
     pub fn lacking_bytes(&self) -> u64 {
         let most = |offer: &Offer| offer.bytes.saturating_mul(u64::from(offer.count_max));
-        let homes = self.offers.iter().filter(|offer| offer.role != Role::Fast);
+        let homes = self.offers.iter().filter(|offer| offer.role != OfferRole::Fast);
         self.volume.saturating_sub(homes.map(most).max().unwrap_or(0))
     }
 
@@ -196,12 +197,12 @@ impl Making<'_> {
             let needed = self.needed(*offer);
             (needed <= self.offers[*offer].count_max).then(|| self.offers[*offer].usd * f64::from(needed))
         };
-        self.best(Role::Home).iter().filter_map(price).min_by(f64::total_cmp)
+        self.best(OfferRole::Home).iter().filter_map(price).min_by(f64::total_cmp)
     }
 
     /// Offers of a role that no other one beats.
-    fn best(&self, role: Role) -> Vec<usize> {
-        let fits = |at: &usize| [Role::Any, role].contains(&self.offers[*at].role);
+    fn best(&self, role: OfferRole) -> Vec<usize> {
+        let fits = |at: &usize| [OfferRole::Any, role].contains(&self.offers[*at].role);
         let all = || (0..self.offers.len()).filter(fits);
         all().filter(|at| !all().any(|other| self.beats(other, *at))).collect()
     }
@@ -234,7 +235,7 @@ impl Making<'_> {
     }
 
     pub(crate) fn proposal(&self, shape: Shape) -> Proposal {
-        let text = |ends: &Ends| match ends.count {
+        let text = |ends: &OfferedDevices| match ends.count {
             1 => self.offers[ends.offer].name.clone(),
             count => format!("{count} {}", self.offers[ends.offer].name),
         };
@@ -272,7 +273,7 @@ impl Making<'_> {
 
 impl Shape {
     /// All devices of it, the fast ones first.
-    pub fn ends(&self) -> Vec<Ends> {
+    pub fn ends(&self) -> Vec<OfferedDevices> {
         match self {
             Shape::Plain(ends) | Shape::Reorganised(ends) => vec![*ends],
             Shape::Cache { home, fast, .. }

@@ -1,7 +1,7 @@
 //! Requests that wait for a device: Lindley's recursion, with a buffer that holds writes back.
 //!
 //! A device works on one request after another (D. V. Lindley, *The theory of queues with a single server*, 1952). A
-//! longer queue makes each request shorter, as measured. Work that nobody waits for goes on in pauses.
+//! longer queue makes each request shorter, as measured. Work without a client goes on in pauses.
 
 use std::collections::VecDeque;
 
@@ -37,7 +37,7 @@ struct Device {
     free: f64,
     /// End of the last request.
     head: u64,
-    /// Work that nobody waits for, in nanoseconds.
+    /// Work without a client, in nanoseconds.
     behind: f64,
     /// When requests that are with the device end.
     ends: VecDeque<f64>,
@@ -113,7 +113,7 @@ impl<'s> Devices<'s> {
         at + service.answer_ns(bytes)
     }
 
-    /// Adds work that nobody waits for: so many writes of these bytes, each somewhere.
+    /// Adds work without a client: so many writes of these bytes, each somewhere.
     pub(crate) fn later(&mut self, offset: u64, bytes: u64) {
         let ((number, _), bytes) = (self.place(offset), self.part(bytes));
         self.each[number].behind += self.service.drain_ns(ANYWHERE, bytes);

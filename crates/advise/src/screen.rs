@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::columns::{Columns, LINES, NEVER};
 use crate::placing::{FAST, HOME, Placed, Tiering};
-use crate::proposal::{Ends, Making, Mode, Shape};
+use crate::proposal::{Making, Mode, OfferedDevices, Shape};
 use crate::queue::{Devices, Done};
 use crate::stacks::{DIRTY_AGE_S, EPOCH_S, LOOK_S};
 
@@ -46,7 +46,7 @@ pub struct Screened {
 
 /// Screens a proposal.
 pub(crate) fn screen(making: &Making<'_>, columns: &Columns, shape: &Shape) -> Screened {
-    let devices = |ends: &Ends| Devices::new(&making.services[ends.offer], ends.count);
+    let devices = |ends: &OfferedDevices| Devices::new(&making.services[ends.offer], ends.count);
     match shape {
         Shape::Plain(ends) => {
             let mut run = Run::new(vec![(*ends, devices(ends))]);
@@ -173,7 +173,7 @@ fn tiered(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, extent: u64)
 }
 
 /// Where a tier of a fast end and a slow one has extents.
-fn placed(ends: [Ends; 2], making: &Making<'_>, columns: &Columns, fast_bytes: u64, extent: u64) -> Placed {
+fn placed(ends: [OfferedDevices; 2], making: &Making<'_>, columns: &Columns, fast_bytes: u64, extent: u64) -> Placed {
     let sheets = ends.map(|ends| making.services[ends.offer].sheet(&making.offers[ends.offer]));
     let seconds = |seconds: f64| (seconds * 1e9 / making.speed) as u64;
     let (look_ns, epoch_ns) = (seconds(LOOK_S), seconds(EPOCH_S));
@@ -256,7 +256,7 @@ impl<'p> Moves<'p> {
 
 /// Requests that wait.
 struct Run<'s> {
-    ends: Vec<(Ends, Devices<'s>)>,
+    ends: Vec<(OfferedDevices, Devices<'s>)>,
     waits: Histogram<u64>,
     moved: u64,
     /// When the pass began, in nanoseconds, and what each end had done until then.
@@ -265,7 +265,7 @@ struct Run<'s> {
 }
 
 impl<'s> Run<'s> {
-    fn new(ends: Vec<(Ends, Devices<'s>)>) -> Run<'s> {
+    fn new(ends: Vec<(OfferedDevices, Devices<'s>)>) -> Run<'s> {
         let before = vec![Done::default(); ends.len()];
         Run { ends, waits: Histogram::new(3).expect("three digits are some"), moved: 0, begun: 0.0, before }
     }

@@ -7,7 +7,7 @@ use esker_stack::{Location, Spec};
 
 use crate::columns::LINES;
 use crate::error::AdviseError;
-use crate::proposal::{Ends, MAP_ROOM, Making, Mode, Proposal, Shape};
+use crate::proposal::{MAP_ROOM, Making, Mode, OfferedDevices, Proposal, Shape};
 use crate::queue::CHUNK;
 
 /// Extents that the ends of a tier have beside those of the volume.
@@ -33,14 +33,14 @@ const REST_S: f64 = 10.0;
 
 impl Making<'_> {
     /// Bytes of a fast side that are used: what lies beyond the data is never reached.
-    pub fn fast_bytes(&self, fast: &Ends) -> u64 {
+    pub fn fast_bytes(&self, fast: &OfferedDevices) -> u64 {
         let room = self.offers[fast.offer].bytes.saturating_mul(u64::from(fast.count)) / MIB * MIB;
         let wanted = (2 * self.footprint + GIB).next_multiple_of(MIB);
         room.min(wanted)
     }
 
     /// Bytes of the fast side that are a cache where the others are an end of a tier.
-    pub(crate) fn copy_bytes(&self, fast: &Ends) -> u64 {
+    pub(crate) fn copy_bytes(&self, fast: &OfferedDevices) -> u64 {
         self.fast_bytes(fast) / CACHE_PART / MIB * MIB
     }
 
@@ -83,7 +83,7 @@ impl Making<'_> {
     }
 
     /// A device for the model of tiering.
-    fn sheet(&self, ends: &Ends) -> String {
+    fn sheet(&self, ends: &OfferedDevices) -> String {
         let (offer, service) = (&self.offers[ends.offer], &self.services[ends.offer]);
         let sheet = service.sheet(offer);
         let nanos = |seconds: f64| format!("{}ns", (seconds * 1e9).ceil().max(1.0));
@@ -152,7 +152,7 @@ impl Text<'_> {
     }
 
     /// A tier of the device `fast`, which is there already, and of slow ones.
-    fn tier(&mut self, ends: [&Ends; 2], extent: u64, fast: &str) -> String {
+    fn tier(&mut self, ends: [&OfferedDevices; 2], extent: u64, fast: &str) -> String {
         let making = self.making;
         let sheets = ends.map(|ends| making.sheet(ends)).join("; ");
         // The volume has whole extents.
@@ -168,7 +168,7 @@ impl Text<'_> {
         self.add("extents", &what)
     }
 
-    fn resting(&mut self, home: &Ends, fast: &Ends, volume: u64) -> String {
+    fn resting(&mut self, home: &OfferedDevices, fast: &OfferedDevices, volume: u64) -> String {
         let making = self.making;
         let offer = &making.offers[home.offer];
         let after = format!("{}ms", (making.rest_after_ns(home.offer) / 1e6).ceil());
@@ -181,7 +181,7 @@ impl Text<'_> {
         self.add("store", &format!("spindown idle_after={after} half_life={half_life} {watts} on {top}, {fast}"))
     }
 
-    fn reorganised(&mut self, ends: &Ends, volume: u64) -> String {
+    fn reorganised(&mut self, ends: &OfferedDevices, volume: u64) -> String {
         let making = self.making;
         let (front, area) = (volume / 2 / MIB * MIB, making.area_bytes());
         let top = self.devices("disk", ends, volume + area, "");
@@ -199,7 +199,7 @@ impl Text<'_> {
     }
 
     /// Adds devices, and a stripe if they are several. Answers the name of what holds `bytes`.
-    fn devices(&mut self, name: &str, ends: &Ends, bytes: u64, more: &str) -> String {
+    fn devices(&mut self, name: &str, ends: &OfferedDevices, bytes: u64, more: &str) -> String {
         let (offer, count) = (&self.making.offers[ends.offer], u64::from(ends.count));
         let each = size_text(bytes.div_ceil(count).next_multiple_of(MIB));
         let price = if offer.is_list_price() { String::new() } else { format!(" price_usd={}", offer.usd) };

@@ -2,7 +2,7 @@
 
 use esker_base::Nanos;
 
-use crate::advice::{Advice, Played, Row};
+use crate::advice::{Advice, AdviceRow, Played};
 
 /// Proposals that were only screened, in the table.
 const SCREENED_ROWS: usize = 5;
@@ -30,7 +30,7 @@ impl Advice {
         text + &format!("; {}; {} proposals; seed {}", self.pace, self.rows.len(), self.seed)
     }
 
-    fn table(&self, wanted: impl Fn(&Row) -> bool, most: usize) -> Vec<String> {
+    fn table(&self, wanted: impl Fn(&AdviceRow) -> bool, most: usize) -> Vec<String> {
         let head =
             format!("{:>8} {:>10} {:>10} {:>10} {:>6} {:>9}  {}", "USD", "mean", "p95", "p99", "busy", "joules", "");
         let rows = self.rows.iter().filter(|row| wanted(row)).take(most);
@@ -55,7 +55,7 @@ impl Advice {
     }
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &AdviceRow) -> String {
     let Played { mean_ns, p95_ns, p99_ns, busy, energy_j, saturated, .. } = match &row.played {
         Some(played) => played.clone(),
         None => of_screen(row),
@@ -65,7 +65,7 @@ fn line(row: &Row) -> String {
     format!("{:>8.0} {times} {:>5.0}% {energy_j:>9.0}  {}{note}", row.usd, busy * 100.0, row.what)
 }
 
-fn of_screen(row: &Row) -> Played {
+fn of_screen(row: &AdviceRow) -> Played {
     let screened = &row.screened;
     Played {
         mean_ns: screened.mean_ns,

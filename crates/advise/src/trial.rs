@@ -5,7 +5,7 @@ use esker_predict::{Candidate, Prepared};
 
 use crate::catalogue::{Offer, builtin};
 use crate::error::AdviseError;
-use crate::proposal::{Ends, Making, Mode, Proposal, Shape};
+use crate::proposal::{Making, Mode, OfferedDevices, Proposal, Shape};
 use crate::service::Service;
 
 /// The slow side and the fast one, which are plain candidates, too.
@@ -37,8 +37,8 @@ pub fn candidates(prepared: &Prepared, seed: u64) -> Result<Vec<Candidate>, Advi
         speed,
         span_ns: (recorded_ns as f64 / speed) as u64,
     };
-    let home = Ends { offer: 0, count: making.needed(0) };
-    let fast = Ends { offer: 1, count: 1 };
+    let home = OfferedDevices { offer: 0, count: making.needed(0) };
+    let fast = OfferedDevices { offer: 1, count: 1 };
     let shapes = [
         ("cached", Shape::Cache { home, fast, line: LINE.0, mode: Mode::WriteBack }),
         ("tiered", Shape::Tier { home, fast, extent: MIB }),

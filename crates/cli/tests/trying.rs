@@ -1,4 +1,5 @@
-//! `esker try` and `esker advise` as a user runs them: what they write, what they refuse, and that a refusal leaves everything as it was.
+//! `esker try` and `esker advise` as a user runs them: what they write, what they refuse, and that a
+//! refusal leaves everything as it was.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run the program and look at its files")]
 

@@ -68,6 +68,18 @@ impl Load {
         Ok(Load { records, bytes: bytes.next_multiple_of(EXTENT), bases: bases(&profile).0 })
     }
 
+    /// What places the extents of a day, played so many times as fast.
+    fn placed(&self, speed: u64) -> Placed<'_> {
+        Placed {
+            records: &self.records,
+            extents: (self.bytes / EXTENT) as usize,
+            bases: &self.bases,
+            rooms: Testbed { counts: TIER, shrink: speed, extent: EXTENT }.rooms(),
+            epoch_s: EPOCH.as_secs_f64() / speed as f64,
+            epochs: (DAY.0 / EPOCH.0) as usize,
+        }
+    }
+
     /// The tier that holds it.
     fn tier(&self, counts: [u32; 3], speed: u64, args: &str) -> String {
         Testbed { counts, shrink: speed, extent: EXTENT }.tier(self.bytes / EXTENT, args)
@@ -92,14 +104,7 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     let times = format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed);
     let sas = Testbed { counts: ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
     let tier = |plan: &str, objective: &str| load.tier(TIER, speed, &format!("{times} plan={plan} {objective}"));
-    let placed = Placed {
-        records: &load.records,
-        extents: (load.bytes / EXTENT) as usize,
-        bases: &load.bases,
-        rooms: Testbed { counts: TIER, shrink: speed, extent: EXTENT }.rooms(),
-        epoch_s: EPOCH.as_secs_f64() / speed as f64,
-        epochs: (DAY.0 / EPOCH.0) as usize,
-    };
+    let placed = load.placed(speed);
     let (balanced, fixed) = (placed.balanced(), placed.fixed());
     let played = |system: &str, text: &str, start: &[usize]| {
         let found = play_day(lab, text, &load, start, speed)?;

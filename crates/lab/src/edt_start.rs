@@ -49,8 +49,8 @@ impl Placed<'_> {
         ends
     }
 
-    /// Extents and requests of all volumes, those with most requests first. An extent belongs to the volume that has its
-    /// first byte.
+    /// Extents and requests of all volumes, those with most requests first. An extent belongs to the volume that has
+    /// its first byte.
     fn volumes(&self) -> Vec<(usize, usize, f64)> {
         let mut requests = vec![0.0; self.extents];
         self.records.iter().for_each(|record| requests[(record.offset / EXTENT) as usize] += 1.0);

@@ -29,8 +29,9 @@ pub enum Objective {
     CostThenPower,
     /// The shares themselves, without price: the planner `utilisation` of the source's chapter 6.
     Resources,
-    /// Time of devices alone, which is the sum of service times: what makes answers come soon on devices that are there
-    /// anyway. Room bounds a placement and weighs nothing, but that idle extents go where it is cheap. Not in the source.
+    /// Time of devices alone, which is the sum of service times: what makes answers come soon on devices that are
+    /// there anyway. Room bounds a placement and weighs nothing, but idle extents go where it is cheap. Not in the
+    /// source.
     Time,
 }
 
