@@ -314,6 +314,7 @@ fn read_layout(found: &NamedBlock<'_>, heads: u32) -> Result<Layout, DiskSimErro
 /// Bounds that keep all arithmetic of a zone within 64 bits.
 const CYLINDERS_MAX: u64 = 10_000_000;
 const SECTORS_MAX: u64 = 1_000_000;
+const TRACKS_MAX: u64 = 50_000_000;
 
 fn read_zone(
     zone: &NamedBlock<'_>,
@@ -342,6 +343,9 @@ fn read_zone(
         return zone.wrong("Blocks per track", "expected more blocks than skew");
     }
     let tracks = u64::from(spec.last - spec.first + 1) * u64::from(heads);
+    if tracks > TRACKS_MAX {
+        return zone.wrong(last, &format!("expected a zone of at most {TRACKS_MAX} tracks"));
+    }
     let slots = tracks * u64::from(spec.sectors);
     let taken = match at {
         Sparing::Zone(_) => spec.spares,

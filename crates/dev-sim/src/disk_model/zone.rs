@@ -91,9 +91,12 @@ impl Zone {
         let (heads, sectors) = (u64::from(heads), u64::from(spec.sectors));
         let cylinders = u64::from(spec.last - spec.first + 1);
         let slots = cylinders * heads * sectors;
+        // The skews of all tracks fit into 64 bits, however long an absurd text says that a switch takes.
+        let most = u64::MAX / 4 / (cylinders * heads).max(1);
         let skew = |sectors_skewed: f64, least: u64| {
             let ticks = (sectors_skewed / f64::from(spec.sectors) * TURN as f64).round() as u64;
-            if ticks >= least { ticks } else { ticks + (least - ticks).div_ceil(TURN) * TURN }
+            let turns = least.saturating_sub(ticks).div_ceil(TURN);
+            ticks.saturating_add(turns.saturating_mul(TURN)).min(most)
         };
         let (group, unit) = match sparing {
             Sparing::Cylinders(n) => (u64::from(n) * heads * sectors, 1),
