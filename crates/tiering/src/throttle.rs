@@ -43,8 +43,8 @@ pub struct ThrottleLimits {
     pub iops: f64,
 }
 
-/// The limits of this project. The source prints none. A disk that is busy for 70 % of its time answers in three times
-/// its service, and bursts take twice as long, so less than this is no reason to shed load.
+/// The limits of this project. The source prints none. By queueing theory a device that is busy for 70 % of its time
+/// answers in about three times its service. So a mean of three is no reason to shed load.
 pub const LIMITS: ThrottleLimits = ThrottleLimits { theta: 9.0, release: 6.0, iops: 10.0 };
 
 /// The detector of one array.
