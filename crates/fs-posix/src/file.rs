@@ -149,7 +149,8 @@ impl File {
 
     /// The offset, if no other call moves it.
     pub(crate) fn turn_now(&self) -> Option<Turn<'_>> {
-        (!self.busy.replace(true)).then_some(Turn(self))
+        // Made only for the call that has the turn: the end of one gives the turn back.
+        (!self.busy.replace(true)).then(|| Turn(self))
     }
 }
 

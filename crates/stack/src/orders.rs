@@ -47,7 +47,8 @@ pub(crate) struct Inside<'a>(&'a Stack);
 
 impl<'a> Inside<'a> {
     pub(crate) async fn enter(stack: &'a Stack) -> Option<Inside<'a>> {
-        stack.shared.admission.enter_job().await.then_some(Inside(stack))
+        // Made only for work that was let in: the end of one counts it out.
+        stack.shared.admission.enter_job().await.then(|| Inside(stack))
     }
 }
 

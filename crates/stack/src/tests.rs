@@ -13,7 +13,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sim::{SimConfig, twice};
 use esker_rt::{Rt, sync};
 
-use crate::{DeviceSpec, ExportSpec, LiveError, Location, Spec, Stack};
+use crate::{DeviceSpec, ExportSpec, LayerOrderError, LiveError, Location, Spec, Stack};
 
 mod served;
 
@@ -283,6 +283,16 @@ fn a_leaf_works_on_no_more_than_its_depth_and_classes_do_not_starve_each_other()
     });
     assert_eq!(foreground, Time(40_000), "8 requests, 2 at a time, 10 us each");
     assert_eq!(metadata, Time(10_000), "a class of its own does not queue behind the others");
+}
+
+#[test]
+fn an_order_to_a_closed_stack_is_refused_and_changes_no_count() {
+    let (answer, inflight) = twice(SimConfig::seeded(1), |rt| async move {
+        let stack = build(&rt, &chain(&["pass"], "10us"));
+        stack.close().await;
+        (stack.order("w0", &["any".to_string()]).await, stack.shared.admission.inflight())
+    });
+    assert_eq!((answer, inflight), (Err(LayerOrderError::Ended), 0));
 }
 
 #[test]

@@ -73,6 +73,17 @@ fn the_fast_ways_do_what_the_long_ones_do() {
 }
 
 #[test]
+fn a_call_that_does_not_get_the_turn_leaves_it_to_the_call_that_has_it() {
+    let process = process();
+    let file = process.file(made(&process, "a")).unwrap();
+    let turn = at_once(file.turn());
+    assert!(file.turn_now().is_none());
+    assert!(file.turn_now().is_none(), "the refused call gave nothing back");
+    drop(turn);
+    assert!(file.turn_now().is_some());
+}
+
+#[test]
 fn a_file_without_a_name_can_get_one_unless_it_was_opened_exclusively() {
     let process = process();
     let flags = OpenFlags::RDWR | OpenFlags::TMPFILE;

@@ -176,7 +176,7 @@ impl Loop {
     fn attach(file: &Path) -> Option<Loop> {
         let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
         let path = String::from_utf8(output.stdout).ok()?.trim().to_string();
-        (output.status.success() && !path.is_empty()).then_some(Loop(path))
+        (output.status.success() && !path.is_empty()).then(|| Loop(path))
     }
 }
 
