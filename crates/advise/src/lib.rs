@@ -24,6 +24,7 @@ pub mod proposal;
 pub mod question;
 mod queue;
 mod screen;
+mod segments;
 pub mod service;
 mod stacks;
 #[cfg(test)]

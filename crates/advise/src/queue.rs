@@ -1,4 +1,5 @@
-//! Requests that wait for a device: Lindley's recursion, with a buffer that holds writes back.
+//! Requests that wait for a device: Lindley's recursion, with a buffer that holds writes back, and segments of what a
+//! disk has read on.
 //!
 //! A device works on one request after another (D. V. Lindley, *The theory of queues with a single server*, 1952). A
 //! longer queue makes each request shorter, as measured. Work without a client goes on in pauses.
@@ -7,6 +8,7 @@ use std::collections::VecDeque;
 
 use esker_base::units::KIB;
 
+use crate::segments::ReadSegments;
 use crate::service::Service;
 
 /// Bytes that lie side by side on one device of a stripe.
@@ -41,12 +43,14 @@ struct Device {
     behind: f64,
     /// When requests that are with the device end.
     ends: VecDeque<f64>,
+    segments: ReadSegments,
     done: Done,
 }
 
 impl<'s> Devices<'s> {
     pub(crate) fn new(service: &'s Service, count: u32) -> Devices<'s> {
-        Devices { service, each: (0..count.max(1)).map(|_| Device::default()).collect(), rest: None }
+        let device = |_| Device { segments: ReadSegments::new(service), ..Device::default() };
+        Devices { service, each: (0..count.max(1)).map(device).collect(), rest: None }
     }
 
     /// The same, but they rest after a pause, and take some time to spin up, in nanoseconds.
@@ -69,26 +73,27 @@ impl<'s> Devices<'s> {
         bytes.div_ceil((bytes / CHUNK).clamp(1, self.each.len() as u64))
     }
 
-    /// Answers when a read is done. `runs` is how many MiB of the volume were used since its own one was.
-    pub(crate) fn read(&mut self, at: f64, offset: u64, bytes: u64, runs: u32) -> f64 {
+    /// Answers when a read is done.
+    pub(crate) fn read(&mut self, at: f64, offset: u64, bytes: u64) -> f64 {
         let ((number, place), bytes, service) = (self.place(offset), self.part(bytes), self.service);
-        let is_held = runs <= service.held_runs.saturating_mul(self.each.len() as u32);
         let device = &mut self.each[number];
         device.catch_up(at);
-        if is_held {
-            return at + service.held_ns(bytes);
-        }
         device.wake(at, self.rest);
+        if let Some(passed) = device.segments.hold(place, bytes, at) {
+            return passed.max(at) + service.held_ns(bytes);
+        }
         let (reach, transfer) = (service.reach_ns(device.distance(place)), service.transfer_ns(bytes));
         let alone = reach + transfer;
         // A device in a pause works on what was held back, and ends that first.
         let is_pausing = device.free <= at;
         let rest = if is_pausing { device.behind.min(service.drain_ns(ANYWHERE, 4 * KIB) / 2.0) } else { 0.0 };
         device.behind -= rest;
-        let took = reach * service.share(device.ends.len() + 1) + transfer;
-        device.free = device.free.max(at) + rest + took;
+        let (begin, took) = (device.free.max(at), reach * service.share(device.ends.len() + 1) + transfer);
+        device.free = begin + rest + took;
         device.done.busy += rest + took;
         device.head = place + bytes;
+        device.segments.leave(begin);
+        device.segments.begin(place, bytes, device.free);
         // A device that works on several requests at once answers none of them sooner than alone.
         let end = device.free.max(at + alone);
         device.ends.push_back(end);
@@ -101,6 +106,8 @@ impl<'s> Devices<'s> {
         let device = &mut self.each[number];
         device.catch_up(at);
         device.wake(at, self.rest);
+        // The arm goes to what was written in the next pause.
+        device.segments.leave(device.free.max(at));
         device.behind += service.drain_ns(device.distance(place), bytes);
         device.head = place + bytes;
         let over = device.behind - service.buffered_ns();
@@ -116,7 +123,9 @@ impl<'s> Devices<'s> {
     /// Adds work without a client: so many writes of these bytes, each somewhere.
     pub(crate) fn later(&mut self, offset: u64, bytes: u64) {
         let ((number, _), bytes) = (self.place(offset), self.part(bytes));
-        self.each[number].behind += self.service.drain_ns(ANYWHERE, bytes);
+        let device = &mut self.each[number];
+        device.behind += self.service.drain_ns(ANYWHERE, bytes);
+        device.segments.leave(device.free);
     }
 
     /// What all have done until now.

@@ -146,7 +146,7 @@ fn cached(mut run: Run<'_>, making: &Making<'_>, columns: &Columns, cache: &Cach
             // A request that misses several lines has each of them filled.
             let wanted = bytes.div_ceil(line);
             if !is_kept && !passes_by && fills.len() as u64 + wanted <= FILLS_MAX {
-                let end = run.ends[home].1.read(at, offset / line * line, wanted * line, NEVER);
+                let end = run.ends[home].1.read(at, offset / line * line, wanted * line);
                 fills.extend(std::iter::repeat_n(end, wanted as usize));
                 run.copy(fast, offset, wanted * line);
                 known.kept_from = end;
@@ -291,12 +291,8 @@ impl<'s> Run<'s> {
     fn ask_at(&mut self, columns: &Columns, row: usize, end: usize, offset: u64) {
         let (at, devices) = (self.at(columns, row), &mut self.ends[end].1);
         let bytes = u64::from(columns.bytes[row]).next_multiple_of(4 * KIB);
-        let runs = columns.distance[LINES.len() - 1][row];
-        let done = if columns.is_write[row] {
-            devices.write(at, offset, bytes)
-        } else {
-            devices.read(at, offset, bytes, runs)
-        };
+        let done =
+            if columns.is_write[row] { devices.write(at, offset, bytes) } else { devices.read(at, offset, bytes) };
         self.waits.record((done - at + LAYERS_NS) as u64).expect("a histogram grows");
     }
 

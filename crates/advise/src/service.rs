@@ -32,6 +32,8 @@ const QUEUED: u64 = 640;
 const FLOOD: u64 = 4000;
 /// Pieces of a stream.
 const PIECES: u64 = 128;
+/// No disk turns more slowly.
+const TURN_MAX: Nanos = Nanos::millis(17);
 /// After this pause a device has written what it held back.
 const PAUSE: Nanos = Nanos::millis(200);
 /// A device is measured on this much of itself at least.
@@ -54,8 +56,9 @@ pub struct Service {
     drain_byte_ns: f64,
     /// Bytes that the device buffers.
     pub buffer_bytes: f64,
-    /// Runs of a MiB or more that it holds behind reads: a read of one of the latest is answered from memory.
-    pub held_runs: u32,
+    /// Runs of bytes that it holds behind reads, and how far it reads on behind each.
+    pub segments: u32,
+    pub read_ahead_bytes: u64,
 }
 
 impl Service {
@@ -83,8 +86,8 @@ impl Service {
         let writes = measured(|probe| Box::pin(probe.writes()))?;
         let entry = catalogue::find(offer.kind, &offer.profile).expect("an offer has a profile");
         let text = |param: &str| entry.numbers.get(param).map(|number| number.text.as_str());
-        let buffer = text("buffer").and_then(|text| parse_size(text).ok());
-        let held_runs = text("segments").and_then(|text| text.parse().ok());
+        let bytes = |param: &str| text(param).and_then(|text| parse_size(text).ok()).unwrap_or(0);
+        let segments = text("segments").and_then(|text| text.parse().ok());
         Ok(Service {
             read_ns: reads.try_into().expect("a value for each distance"),
             shares: queued.iter().map(|ns| ns / queued[0]).collect::<Vec<_>>().try_into().expect("one for each depth"),
@@ -93,14 +96,15 @@ impl Service {
             answer_ns: writes[0],
             answer_byte_ns: writes[1],
             drain_ns: writes[2],
-            buffer_bytes: buffer.unwrap_or(0) as f64,
-            held_runs: held_runs.unwrap_or(0),
+            buffer_bytes: bytes("buffer") as f64,
+            segments: segments.unwrap_or(0),
+            read_ahead_bytes: bytes("read_ahead"),
         })
     }
 
     /// What a read takes before its bytes come.
     pub fn reach_ns(&self, distance: u64) -> f64 {
-        if distance == 0 { 0.0 } else { self.read_ns[bin(distance)] }
+        self.read_ns[bin(distance)]
     }
 
     /// The time that bytes of a read take.
@@ -126,9 +130,11 @@ impl Service {
         self.answer_ns + bytes.saturating_sub(PAGE) as f64 * self.answer_byte_ns
     }
 
-    /// What a write costs the medium. Near ones cost less, as reads do.
+    /// What a write costs the medium. Neighbours are written at once, and near ones cost less, as reads do.
     pub fn drain_ns(&self, distance: u64, bytes: u64) -> f64 {
-        self.drain_ns * self.reach_ns(distance) / self.random_read_ns() + bytes as f64 * self.drain_byte_ns
+        let is_joined = distance < NEAR;
+        let reach = if is_joined { 0.0 } else { self.reach_ns(distance) / self.random_read_ns() };
+        self.drain_ns * reach + bytes as f64 * self.drain_byte_ns
     }
 
     /// The time that a full buffer takes.
@@ -208,8 +214,10 @@ impl Probe {
             }
             let (mut at, mut sum) = (self.any_page(), 0.0);
             for _ in 0..NEARBY {
+                // Towards the begin, where nothing was read on, and at any angle of a disk.
                 let step = (least + self.stream.below(least + NEAR)) / PAGE * PAGE + PAGE;
-                at = if at + step + PAGE <= self.span { at + step } else { at.saturating_sub(step) };
+                at = if at >= step { at - step } else { self.any_page() };
+                self.rt.sleep(Nanos(self.stream.below(TURN_MAX.0))).await;
                 sum += self.read(at, PAGE).await;
             }
             all.push(sum / NEARBY as f64);
@@ -307,8 +315,9 @@ mod tests {
     #[test]
     fn a_disk_pays_for_distance_and_gains_by_a_queue() {
         let (offer, disk) = service("hdd-7200-2021");
-        assert!(disk.reach_ns(1) < disk.random_read_ns() / 4.0, "it has read on: {disk:?}");
-        assert!(disk.held_runs > 8 && disk.held_ns(PAGE) < disk.random_read_ns() / 10.0, "{disk:?}");
+        let span = 64 * esker_base::units::GIB;
+        assert!(disk.reach_ns(1) < 0.9 * disk.reach_ns(span / 4), "{disk:?}");
+        assert!(disk.segments > 8 && disk.read_ahead_bytes > MIB && disk.held_ns(PAGE) < disk.random_read_ns() / 10.0, "{disk:?}");
         assert!((4e6..20e6).contains(&disk.random_read_ns()), "{disk:?}");
         assert!(disk.share(32) < 0.8 && disk.share(32) < disk.share(4) && disk.share(1) == 1.0, "{disk:?}");
         assert!(disk.share(3) < disk.share(2) && disk.share(3) > disk.share(4));
@@ -321,6 +330,6 @@ mod tests {
     fn flash_pays_little_for_distance() {
         let (_, flash) = service("ssd-sata-2021");
         assert!(flash.random_read_ns() < 200e3 && flash.share(32) < 0.25, "{flash:?}");
-        assert!(flash.reach_ns(0) == 0.0 && flash.transfer_ns(MIB) > 1e6, "{flash:?}");
+        assert!(flash.reach_ns(0) == flash.random_read_ns() && flash.transfer_ns(MIB) > 1e6, "{flash:?}");
     }
 }
