@@ -10,9 +10,10 @@ use crate::advice::{Advice, AdviceRow, Played, Told};
 use crate::catalogue::Offer;
 use crate::columns::Columns;
 use crate::error::AdviseError;
-use crate::proposal::{Making, Proposal};
+use crate::proposal::{Making, Proposal, Shape};
 use crate::question::{Question, Responses};
 use crate::screen::{self, Screened};
+use crate::sequences::planned_slots;
 use crate::service::Service;
 
 /// Proposals that are screened unless more are asked for.
@@ -20,7 +21,7 @@ pub const PROPOSALS: usize = 200;
 /// Proposals that are played in a round.
 pub const VERIFIED: usize = 10;
 /// Rounds at most.
-pub const ROUNDS: usize = 3;
+const ROUNDS: usize = 3;
 /// Screens that say at most so many times the target are worth a run.
 const MARGIN: f64 = 1.25;
 
@@ -74,6 +75,11 @@ impl Adviser {
         let mut adviser =
             Adviser { plan, prepared, columns, offers, services, settings, speed, volume, proposals: Vec::new() };
         adviser.proposals = adviser.making().all(settings.proposals);
+        if adviser.proposals.iter().any(|proposal| matches!(proposal.shape, Shape::Reorganised(_))) {
+            let making = adviser.making();
+            let planned = planned_slots(&adviser.columns, making.interval_ns(), making.planned_slots());
+            adviser.columns.planned = planned;
+        }
         Ok(adviser)
     }
 
@@ -105,7 +111,7 @@ impl Adviser {
     }
 
     /// The order in which proposals are worth a run: those first that answer the question by their screens.
-    pub fn order(&self, screens: &[Screened]) -> Vec<usize> {
+    fn order(&self, screens: &[Screened]) -> Vec<usize> {
         let key = |at: &usize| {
             let (screen, usd) = (&screens[*at], self.proposals[*at].usd);
             match self.settings.question {
@@ -137,9 +143,28 @@ impl Adviser {
         Ok(ComparisonPlan { candidates: candidates?, speed, ..self.plan.clone() }.prepare(watch)?)
     }
 
-    /// Whether what was played answers the question, so that no further round is needed.
-    pub fn is_answered(&self, runs: &[(usize, CandidateRun)]) -> bool {
-        runs.iter().any(|(_, run)| self.answers(&Played::of(run)))
+    /// What is worth a run next, behind these: the best by their screens until one of them answers the question, then
+    /// what may be cheaper, or faster, than the answer. Nothing if all is known, or after three rounds in vain.
+    pub fn next(&self, screens: &[Screened], runs: &[(usize, CandidateRun)]) -> Vec<usize> {
+        let is_new = |at: &usize| runs.iter().all(|(played, _)| played != at);
+        let answers = runs.iter().map(|(at, run)| (*at, Played::of(run))).filter(|(_, played)| self.answers(played));
+        if let Some(best) = self.best(answers) {
+            return self.neighbours(screens, best).into_iter().filter(is_new).collect();
+        }
+        let most = if runs.len() < ROUNDS * self.settings.verified { self.settings.verified } else { 0 };
+        self.order(screens).into_iter().filter(is_new).take(most).collect()
+    }
+
+    /// Of what is cheaper than an answer the fastest, and of what is faster the cheapest, by their screens.
+    fn neighbours(&self, screens: &[Screened], (best, played): (usize, Played)) -> Vec<usize> {
+        let usd = |at: &usize| self.proposals[*at].usd;
+        let p95_ns = |at: &usize| screens[*at].p95_ns;
+        let all = 0..self.proposals.len();
+        let cheaper = all.clone().filter(|at| usd(at) < usd(&best)).min_by(|a, b| p95_ns(a).total_cmp(&p95_ns(b)));
+        let faster = all.filter(|at| p95_ns(at) < played.p95_ns).min_by(|a, b| usd(a).total_cmp(&usd(b)));
+        let mut found: Vec<usize> = cheaper.into_iter().chain(faster).collect();
+        found.dedup();
+        found
     }
 
     fn answers(&self, played: &Played) -> bool {
@@ -166,11 +191,12 @@ impl Adviser {
                 run: None,
             })
             .collect();
+        let played = |(at, run): &(usize, CandidateRun)| (*at, Played::of(run));
+        let winner = self.best(runs.iter().map(played).filter(|(_, played)| self.answers(played)));
         for (at, run) in runs {
             rows[at].played = Some(Played::of(&run));
             rows[at].run = Some(run);
         }
-        let winner = self.winner(&rows);
         let making = self.making();
         let told = Told {
             question: self.settings.question,
@@ -184,19 +210,17 @@ impl Adviser {
             growth: self.settings.growth,
             seed: self.plan.seed,
         };
-        Advice::new(&told, rows, winner)
+        Advice::new(&told, rows, winner.map(|(at, _)| at))
     }
 
-    /// The run that answers the question best.
-    fn winner(&self, rows: &[AdviceRow]) -> Option<usize> {
-        let played = |at: &usize| rows[*at].played.as_ref();
-        let answers = (0..rows.len()).filter(|at| played(at).is_some_and(|played| self.answers(played)));
-        let key = |at: &usize| {
-            let played = played(at).expect("it was played");
+    /// Of what answers the question the best.
+    fn best(&self, answers: impl Iterator<Item = (usize, Played)>) -> Option<(usize, Played)> {
+        let key = |(at, played): &(usize, Played)| {
+            let proposal = &self.proposals[*at];
             match self.settings.question {
                 // Of equally cheap ones those that need no layers are simpler.
-                Question::Target(_) => [rows[*at].usd, f64::from(u8::from(rows[*at].shape.learns())), played.energy_j],
-                Question::Budget(_) => [played.p95_ns, rows[*at].usd, played.energy_j],
+                Question::Target(_) => [proposal.usd, f64::from(u8::from(proposal.shape.learns())), played.energy_j],
+                Question::Budget(_) => [played.p95_ns, proposal.usd, played.energy_j],
             }
         };
         answers.min_by(|a, b| by_turns(&key(a), &key(b)))

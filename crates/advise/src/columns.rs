@@ -44,6 +44,8 @@ pub struct Columns {
     pub distance: [Vec<u32>; LINES.len()],
     /// The number of its first line among those of that size that are used.
     pub line: [Vec<u32>; LINES.len()],
+    /// The slot of its first page in the area of a reorganised disk, or [`NEVER`]. Empty if none is proposed.
+    pub planned: Vec<u32>,
     /// End of the last byte.
     pub reach: u64,
     /// Requests beyond those that are looked at.

@@ -6,7 +6,8 @@
 //! Invariant: touches no file or thread and reads no clock but `Rt`'s; recommends nothing that was not played.
 //!
 //! Reading order: [`catalogue`] (what can be bought), [`service`] (how fast that is), [`columns`] (what is asked),
-//! [`proposal`] with `stacks` (what can be built of it), `screen` with `queue` and `placing`, [`question`] (what is
+//! [`proposal`] with `stacks` (what can be built of it), `screen` with `queue`, `segments`, `placing` and
+//! `sequences`, [`question`] (what is
 //! wanted), [`adviser`] (all of it), [`advice`] (what comes of it), [`page`] (for people).
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod question;
 mod queue;
 mod screen;
 mod segments;
+mod sequences;
 pub mod service;
 mod stacks;
 #[cfg(test)]

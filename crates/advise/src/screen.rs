@@ -14,10 +14,6 @@ use crate::stacks::{DIRTY_AGE_S, EPOCH_S, LOOK_S};
 
 /// Lines that the layer fills at once.
 const FILLS_MAX: u64 = 8;
-/// The part of an area that plans have. The rest takes writes.
-const PLANNED: f64 = 0.75;
-/// Requests of so many bytes are no jumps that a plan would spare, so they stay at home.
-const RUN_MAX: u32 = 1 << 20;
 /// Disks that were not used for so long have time to fetch pages, in nanoseconds: the layer's.
 const QUIET_NS: f64 = 1e9;
 /// What the layers of a stack take for each request, in nanoseconds.
@@ -217,27 +213,29 @@ fn resting(mut run: Run<'_>, making: &Making<'_>, columns: &Columns) -> Screened
     run.conclude(making, columns, Some(hits as f64 / reads.max(1) as f64))
 }
 
-/// Plays the columns two times. Pages that were asked for before lie in the area, in the order of their first use.
-/// Writes of other pages follow each other there.
+/// Pages of plans lie in the area. Writes of other pages follow each other behind them, and are read there.
 fn reorganised(mut run: Run<'_>, making: &Making<'_>, columns: &Columns) -> Screened {
     let (area, begin) = (making.area_bytes(), making.volume / 2);
-    let planned = (area as f64 * PLANNED) as u64;
-    let mut written = 0;
-    for pass in 0..2 {
-        run.begin_pass(columns, pass);
-        for row in 0..columns.len() {
-            let (offset, place) = (columns.offset[row], u64::from(columns.line[0][row]) * LINES[0]);
-            let offset = match columns.is_write[row] {
-                _ if pass == 1 && place < planned && columns.bytes[row] < RUN_MAX => begin + place,
-                true => {
-                    written = (written + u64::from(columns.bytes[row])) % (area - planned);
-                    begin + planned + written
-                }
-                // What lies behind the area is so much further.
-                false => offset + if offset >= begin { area } else { 0 },
-            };
-            run.ask_at(columns, row, 0, offset);
+    let buffer = begin + u64::from(making.planned_slots()) * LINES[0];
+    let slots = (area - (buffer - begin)) / LINES[0];
+    let count = columns.line[0].iter().max().map_or(0, |last| *last as usize + 1);
+    // How many pages writes have brought to the buffer, which goes round, and of each page how many with it, or none.
+    let (mut all, mut brought) = (0, vec![0; count]);
+    for row in 0..columns.len() {
+        let (offset, slot) = (columns.offset[row], columns.planned[row]);
+        let brought = &mut brought[columns.line[0][row] as usize];
+        let mut is_there = *brought > 0 && all - *brought < slots;
+        if columns.is_write[row] && slot == NEVER && !is_there {
+            (*brought, is_there) = (all + 1, true);
+            all += u64::from(columns.bytes[row]).div_ceil(LINES[0]);
         }
+        let place = match slot {
+            NEVER if is_there => buffer + *brought % slots * LINES[0],
+            // What lies behind the area is so much further.
+            NEVER => offset + if offset >= begin { area } else { 0 },
+            slot => begin + u64::from(slot) * LINES[0],
+        };
+        run.ask_at(columns, row, 0, place);
     }
     run.conclude(making, columns, None)
 }

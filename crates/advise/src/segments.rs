@@ -39,29 +39,26 @@ impl ReadSegments {
     /// nanoseconds.
     pub(crate) fn hold(&mut self, place: u64, bytes: u64, now: f64) -> Option<f64> {
         let end = place + bytes;
-        let reaches = |(at, run): (usize, &Run)| match at == 0 && self.is_growing {
-            true => place <= run.limit,
-            false => end <= run.until,
-        };
-        let found = self.runs.iter().enumerate().position(|(at, run)| run.from <= place && reaches((at, run)))?;
-        if found > 0 || !self.is_growing {
-            let run = self.runs.remove(found).expect("it was found there");
-            // The run that grows stays the first.
-            self.runs.insert(usize::from(self.is_growing), run);
-            return Some(now);
+        if self.is_growing && (self.runs[0].from..=self.runs[0].limit).contains(&place) {
+            return Some(self.grow(place, end, now));
         }
-        let (byte_ns, ahead) = (self.byte_ns, self.ahead);
+        let found = self.runs.iter().position(|run| run.from <= place && end <= run.until)?;
+        let run = self.runs.remove(found).expect("it was found there");
+        // The run that grows stays the first.
+        self.runs.insert(usize::from(self.is_growing), run);
+        Some(now)
+    }
+
+    /// Has the first run reach beyond `end`. Answers when it has that.
+    fn grow(&mut self, place: u64, end: u64, now: f64) -> f64 {
         let run = &mut self.runs[0];
-        let full = run.at + (run.limit - run.until) as f64 * byte_ns;
-        let passed = run.at + end.saturating_sub(run.until) as f64 * byte_ns;
-        // If reading on had stopped, it begins again where it stopped.
-        if full <= now {
+        // If reading on has stopped at the limit, it begins again there.
+        if run.at + (run.limit - run.until) as f64 * self.byte_ns <= now {
             (run.until, run.at) = (run.limit, now);
         }
-        run.limit = run.limit.max(end + ahead);
-        run.from = run.from.max(run.limit.saturating_sub(2 * ahead)).min(place);
-        let late = run.at + end.saturating_sub(run.until) as f64 * byte_ns;
-        Some(if full <= now { late } else { passed })
+        run.limit = run.limit.max(end + self.ahead);
+        run.from = run.from.max(run.limit.saturating_sub(2 * self.ahead)).min(place);
+        run.at + end.saturating_sub(run.until) as f64 * self.byte_ns
     }
 
     /// A read that the arm went for ended then. It reads on from there.
@@ -83,5 +80,51 @@ impl ReadSegments {
             run.until = run.limit.min(run.until + read);
         }
     }
+}
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Segments of a disk that reads a byte in 4 ns, and a MiB ahead.
+    fn segments(most: usize) -> ReadSegments {
+        ReadSegments { most, ahead: MIB, byte_ns: 4.0, ..ReadSegments::default() }
+    }
+
+    #[test]
+    fn a_resting_arm_reads_on_and_one_that_is_called_away_has_what_it_has_read() {
+        let mut disk = segments(4);
+        disk.begin(0, 4096, 0.0);
+        assert_eq!(disk.hold(MIB / 2, 4096, 1e9), Some(1e9), "it was read while the arm rested");
+        disk.begin(1 << 40, 4096, 2e9);
+        disk.leave(2e9 + 4.0 * 8192.0);
+        assert_eq!(disk.hold((1 << 40) + 4096, 8192, 3e9), Some(3e9));
+        assert_eq!(disk.hold((1 << 40) + 8192, 8192, 3e9), None, "half of it was not read");
+        assert_eq!(disk.hold((1 << 40) - 1, 1, 3e9), None, "nothing is read before a read");
+    }
+
+    #[test]
+    fn a_stream_waits_for_the_medium_alone() {
+        let mut disk = segments(4);
+        disk.begin(0, 4096, 0.0);
+        assert_eq!(disk.hold(4096, 4096, 0.0), Some(4.0 * 4096.0));
+        assert_eq!(disk.hold(8192, MIB, 10.0), Some(4.0 * (MIB + 4096) as f64));
+    }
+
+    #[test]
+    fn the_run_that_was_not_used_for_longest_goes_first() {
+        let mut disk = segments(2);
+        for number in 0..3 {
+            disk.begin(number << 30, 4096, 0.0);
+            disk.leave(0.0);
+            assert_eq!(disk.hold(0, 4096, 1.0), Some(1.0), "{number}: the first run was used again");
+        }
+        assert_eq!(disk.hold(1 << 30, 4096, 1.0), None, "there is room for two");
+        let mut none = segments(0);
+        none.begin(0, 4096, 0.0);
+        none.leave(1.0);
+        assert_eq!(none.hold(0, 4096, 1.0), None);
+    }
 }

@@ -56,8 +56,9 @@ pub struct Service {
     drain_byte_ns: f64,
     /// Bytes that the device buffers.
     pub buffer_bytes: f64,
-    /// Runs of bytes that it holds behind reads, and how far it reads on behind each.
+    /// Runs of bytes that it holds behind reads.
     pub segments: u32,
+    /// How far it reads on behind each, in bytes.
     pub read_ahead_bytes: u64,
 }
 

@@ -26,6 +26,8 @@ const AREA_MAX: u64 = 8 * GIB;
 /// Seconds between two plans of such a disk at most: the default of the layer. Shorter traces have four plans.
 const INTERVAL_S: f64 = 86_400.0;
 const PLANS: u64 = 4;
+/// The part of an area that takes writes: the default of the layer.
+const WRITE_BUFFER: f64 = 0.25;
 /// Seconds in which a page loses half of its value: the default of the layer.
 const HALF_LIFE_S: f64 = 3600.0;
 /// A disk rests after so many seconds at least.
@@ -47,6 +49,17 @@ impl Making<'_> {
     /// Bytes of the area of a reorganised disk.
     pub(crate) fn area_bytes(&self) -> u64 {
         ((self.volume as f64 * AREA) as u64).clamp(AREA_MIN, AREA_MAX).next_multiple_of(MIB)
+    }
+
+    /// Pages of an area that plans have.
+    pub(crate) fn planned_slots(&self) -> u32 {
+        let pages = self.area_bytes() / LINES[0];
+        u32::try_from(pages - (pages as f64 * WRITE_BUFFER) as u64).expect("an area is small")
+    }
+
+    /// Nanoseconds between two plans of a reorganised disk, at the speed of the traces.
+    pub(crate) fn interval_ns(&self) -> u64 {
+        ((INTERVAL_S * 1e9 / self.speed) as u64).min(self.span_ns / PLANS).max(1)
     }
 
     /// Nanoseconds after which disks of an offer rest: as soon as resting saves what the spin-up costs.
@@ -193,8 +206,7 @@ impl Text<'_> {
             start += bytes;
         }
         let home = if front == 0 { "back".to_string() } else { self.add("home", "concat on front, back") };
-        let interval_s = (making.span_ns / PLANS) as f64 / 1e9 * making.speed;
-        let interval = making.time(INTERVAL_S.min(interval_s));
+        let interval = making.time(making.interval_ns() as f64 / 1e9 * making.speed);
         self.add("store", &format!("reorg interval={interval} on {home}, area"))
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use esker_advise::adviser::{PROPOSALS, ROUNDS, VERIFIED};
+use esker_advise::adviser::{PROPOSALS, VERIFIED};
 use esker_advise::page::page;
 use esker_advise::question::Target;
 use esker_advise::{Advice, Adviser, Offer, Question, Settings, catalogue};
@@ -212,20 +212,20 @@ impl Advise {
             screened
         });
         bar.finish_and_clear();
-        let order = adviser.order(&screens);
         let mut runs: Vec<(usize, CandidateRun)> = Vec::new();
-        for chosen in order.chunks(self.verify).take(ROUNDS) {
+        loop {
+            let chosen = adviser.next(&screens, &runs);
+            if chosen.is_empty() {
+                break;
+            }
             let spinner = terminal.spinner();
-            let prepared = adviser.verification(chosen, &watch(&spinner));
+            let prepared = adviser.verification(&chosen, &watch(&spinner));
             spinner.finish_and_clear();
             let prepared = prepared?;
             let bar = terminal.requests(prepared.requests());
             let played = play_all(&prepared, threads, &watch(&bar));
             bar.finish_and_clear();
-            runs.extend(chosen.iter().copied().zip(played?));
-            if adviser.is_answered(&runs) {
-                break;
-            }
+            runs.extend(chosen.into_iter().zip(played?));
         }
         Ok(adviser.conclude(screens, runs))
     }
