@@ -3,7 +3,7 @@
 //! A vertex is a range of pages. All vertices of a graph are disjoint: a range that overlaps a vertex in part cuts it.
 //! An edge says how often one vertex came behind another. Source: the specification of extensions, section 3.2.4.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What one occurrence weighs. Ageing divides weights, so they are kept in parts of one.
 pub const ONE: u32 = 16;
@@ -38,6 +38,10 @@ impl AccessGraph {
     /// Notes a request for pages `from..to`, which is not empty. `last` is the vertex that came before it. Answers the
     /// last vertex of the request.
     pub fn note(&mut self, from: u64, to: u64, last: Option<u64>) -> u64 {
+        if self.note_whole(from, to) {
+            last.inspect(|last| self.add(*last, from, ONE));
+            return from;
+        }
         let last = last.map(|last| self.cut_for(from, to, last));
         if last.is_none() {
             self.cut(from);
@@ -62,6 +66,18 @@ impl AccessGraph {
             (before, at) = (Some(at), end);
         }
         before.unwrap_or(from)
+    }
+
+    /// Notes a request for a vertex as it is, or for pages of no vertex, which become one. False if it is neither.
+    fn note_whole(&mut self, from: u64, to: u64) -> bool {
+        match self.vertices.range_mut(..to).next_back() {
+            Some((first, vertex)) if (*first, vertex.end) == (from, to) => vertex.count = vertex.count.saturating_add(ONE),
+            Some((_, vertex)) if vertex.end > from => return false,
+            _ => {
+                self.vertices.insert(from, Vertex { end: to, count: ONE });
+            }
+        }
+        true
     }
 
     /// Cuts at both ends of a range. Answers where the last part of the vertex `last` begins then.
@@ -98,11 +114,17 @@ impl AccessGraph {
 
     /// Adds a graph. Both are cut where the other one is, so that the vertices of the sum are disjoint.
     pub fn join(&mut self, mut other: AccessGraph) {
-        for at in self.borders() {
-            other.cut(at);
+        if self.vertices.is_empty() {
+            *self = other;
+            return;
         }
-        for at in other.borders() {
-            self.cut(at);
+        let parts: Vec<(u64, u64)> = other.vertices.iter().map(|(first, vertex)| (*first, vertex.end)).collect();
+        for (from, to) in parts {
+            for at in self.borders_inside(from, to) {
+                other.cut(at);
+            }
+            self.cut(from);
+            self.cut(to);
         }
         for (first, vertex) in other.vertices {
             let sum = self.vertices.entry(first).or_insert(Vertex { end: vertex.end, count: 0 });
@@ -113,12 +135,16 @@ impl AccessGraph {
         }
     }
 
-    fn borders(&self) -> BTreeSet<u64> {
-        self.vertices.iter().flat_map(|(first, vertex)| [*first, vertex.end]).collect()
+    /// Where vertices begin or end between two pages.
+    fn borders_inside(&self, from: u64, to: u64) -> Vec<u64> {
+        let overlapping = self.vertices.range(..to).rev().take_while(|(_, vertex)| vertex.end > from);
+        let borders = overlapping.flat_map(|(first, vertex)| [vertex.end, *first]);
+        borders.filter(|at| (from + 1..to).contains(at)).collect()
     }
 
     /// Halves all weights, and forgets what weighs nothing then.
     pub fn age(&mut self) {
+        let before = self.vertices.len();
         self.vertices.retain(|_, vertex| {
             vertex.count /= 2;
             vertex.count > 0
@@ -127,7 +153,9 @@ impl AccessGraph {
             *weight /= 2;
             *weight > 0
         });
-        self.drop_loose_edges();
+        if self.vertices.len() < before {
+            self.drop_loose_edges();
+        }
     }
 
     /// Forgets the lightest vertices and edges until at most so many of each are left.

@@ -132,28 +132,32 @@ fn heaviest(nodes: &[Node], reached: &mut Buckets, weight_min: u64) -> Option<(u
     None
 }
 
-/// The vertices that may be planned, with the edges between them.
+/// The vertices that may be planned, with the edges between them: those that some edge binds.
 fn nodes(graph: &AccessGraph, weight_min: u32) -> Vec<Node> {
     let stay = long_runs(graph);
-    let mut nodes = Vec::new();
-    let mut numbers = BTreeMap::new();
-    for (first, vertex) in graph.vertices() {
-        if !stay.contains(first) {
-            numbers.insert(*first, nodes.len());
-            let run = PageRun { page: *first, pages: vertex.end - first };
-            let node = Node { run, edges: Vec::new(), weight: 0, is_placed: false, from_chain: 0, to_chain: 0 };
-            nodes.push(node);
-        }
-    }
-    for ((from, to), weight) in graph.edges() {
-        let (Some(from), Some(to)) = (numbers.get(from).copied(), numbers.get(to).copied()) else { continue };
-        if from == to || *weight < weight_min {
-            continue;
-        }
-        nodes[from].weight += u64::from(*weight);
-        nodes[to].weight += u64::from(*weight);
-        nodes[from].edges.push((to, *weight, 0));
-        nodes[to].edges.push((from, 0, *weight));
+    let binds = |(from, to): &(u64, u64)| from != to && !stay.contains(from) && !stay.contains(to);
+    let heavy: Vec<((u64, u64), u32)> = graph
+        .edges()
+        .iter()
+        .filter(|(ends, weight)| **weight >= weight_min && binds(ends))
+        .map(|(ends, weight)| (*ends, *weight))
+        .collect();
+    let mut bound: Vec<u64> = heavy.iter().flat_map(|((from, to), _)| [*from, *to]).collect();
+    bound.sort_unstable();
+    bound.dedup();
+    // An edge may outlive a vertex.
+    bound.retain(|first| graph.vertices().contains_key(first));
+    let node = |first: &u64| {
+        let run = PageRun { page: *first, pages: graph.vertices()[first].end - first };
+        Node { run, edges: Vec::new(), weight: 0, is_placed: false, from_chain: 0, to_chain: 0 }
+    };
+    let mut nodes: Vec<Node> = bound.iter().map(node).collect();
+    for ((from, to), weight) in heavy {
+        let (Ok(from), Ok(to)) = (bound.binary_search(&from), bound.binary_search(&to)) else { continue };
+        nodes[from].weight += u64::from(weight);
+        nodes[to].weight += u64::from(weight);
+        nodes[from].edges.push((to, weight, 0));
+        nodes[to].edges.push((from, 0, weight));
     }
     nodes
 }
