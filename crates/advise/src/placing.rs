@@ -1,7 +1,5 @@
 //! Where a tier's extents lie over time: the layer's own counters and planner, look by look and epoch by epoch.
 
-use std::collections::BTreeMap;
-
 use esker_tiering::control::{MIGRATION_SHARE, moves_max};
 use esker_tiering::demand::ALPHA;
 use esker_tiering::epoch::FILL;
@@ -45,10 +43,11 @@ impl Tiering<'_> {
         let extents = u32::try_from(extents).expect("a volume has 32-bit extents");
         let fast_max = u32::try_from(self.fast_bytes / self.extent).unwrap_or(u32::MAX);
         let smoothing = Smoothing { alpha: ALPHA, transfers: Transfers::Sequential };
+        let first = |extent: u32| if extent < fast_max { FAST } else { HOME };
         let mut state = State {
             tiering: self,
             collector: Collector::new(extents, smoothing),
-            at: BTreeMap::new(),
+            at: (0..extents).map(first).collect(),
             fast_max,
             on_fast: fast_max.min(extents),
             first_idle: 0,
@@ -65,8 +64,8 @@ impl Tiering<'_> {
 struct State<'a> {
     tiering: &'a Tiering<'a>,
     collector: Collector,
-    /// The end of each extent that a plan has moved. Others fill the ends in their order.
-    at: BTreeMap<u32, u8>,
+    /// The end of each extent.
+    at: Vec<u8>,
     /// Extents for which the fast end has room: at first it has the first ones.
     fast_max: u32,
     /// Extents on the fast end.
@@ -79,8 +78,7 @@ struct State<'a> {
 
 impl State<'_> {
     fn end_of(&self, extent: u32) -> u8 {
-        let first = if extent < self.fast_max { FAST } else { HOME };
-        self.at.get(&extent).copied().unwrap_or(first)
+        self.at[extent as usize]
     }
 
     fn pass(&mut self) {
@@ -96,8 +94,8 @@ impl State<'_> {
                 }
                 look += tiering.look_ns;
             }
-            let extent = (columns.offset[row] / tiering.extent) as u32;
-            self.collector.count(extent.min(self.extents - 1), columns.bytes[row].into(), columns.is_random[row]);
+            let extent = ((columns.offset[row] / tiering.extent) as u32).min(self.extents - 1);
+            self.collector.count(extent, columns.bytes[row].into(), columns.is_random[row]);
             self.placed.end.push(self.end_of(extent));
         }
     }
@@ -151,7 +149,7 @@ impl State<'_> {
     fn go(&mut self, extent: u32, to: u8) {
         let from = self.end_of(extent);
         self.on_fast = self.on_fast + u32::from(to == FAST) - u32::from(from == FAST);
-        self.at.insert(extent, to);
+        self.at[extent as usize] = to;
     }
 
     /// Has idle extents leave the fast end, the first ones first. Answers how many there were.

@@ -1,14 +1,12 @@
 //! What a disk has read on: runs of bytes behind the last reads, the latest of which grows while the arm rests there.
 
-use std::collections::VecDeque;
-
 use crate::service::Service;
 
-/// Runs by use, the latest first.
+/// Runs by use, the latest last.
 #[derive(Default)]
 pub(crate) struct ReadSegments {
-    runs: VecDeque<Run>,
-    /// The first of them still grows.
+    runs: Vec<Run>,
+    /// The last of them still grows.
     is_growing: bool,
     /// How many there are at most.
     most: usize,
@@ -32,26 +30,29 @@ struct Run {
 impl ReadSegments {
     pub(crate) fn new(service: &Service) -> ReadSegments {
         let (most, ahead, byte_ns) = (service.segments as usize, service.read_ahead_bytes, service.transfer_ns(1));
-        ReadSegments { runs: VecDeque::with_capacity(most + 1), is_growing: false, most, ahead, byte_ns }
+        ReadSegments { runs: Vec::with_capacity(most), is_growing: false, most, ahead, byte_ns }
     }
 
     /// If a run has the bytes of a read, or will without the arm moving: when the last of them has been read, in
     /// nanoseconds.
     pub(crate) fn hold(&mut self, place: u64, bytes: u64, now: f64) -> Option<f64> {
         let end = place + bytes;
-        if self.is_growing && (self.runs[0].from..=self.runs[0].limit).contains(&place) {
+        let last = self.runs.last()?;
+        if self.is_growing && (last.from..=last.limit).contains(&place) {
             return Some(self.grow(place, end, now));
         }
-        let found = self.runs.iter().position(|run| run.from <= place && end <= run.until)?;
-        let run = self.runs.remove(found).expect("it was found there");
-        // The run that grows stays the first.
-        self.runs.insert(usize::from(self.is_growing), run);
+        let found = self.runs.iter().rposition(|run| run.from <= place && end <= run.until)?;
+        // The run that grows stays the last.
+        let ended = self.runs.len() - usize::from(self.is_growing);
+        if found < ended {
+            self.runs[found..ended].rotate_left(1);
+        }
         Some(now)
     }
 
-    /// Has the first run reach beyond `end`. Answers when it has that.
+    /// Has the last run reach beyond `end`. Answers when it has that.
     fn grow(&mut self, place: u64, end: u64, now: f64) -> f64 {
-        let run = &mut self.runs[0];
+        let run = self.runs.last_mut().expect("it grows");
         // If reading on has stopped at the limit, it begins again there.
         if run.at + (run.limit - run.until) as f64 * self.byte_ns <= now {
             (run.until, run.at) = (run.limit, now);
@@ -67,15 +68,17 @@ impl ReadSegments {
             return;
         }
         let until = place + bytes;
-        self.runs.push_front(Run { from: place, until, at, limit: until + self.ahead });
-        self.runs.truncate(self.most);
+        if self.runs.len() == self.most {
+            self.runs.remove(0);
+        }
+        self.runs.push(Run { from: place, until, at, limit: until + self.ahead });
         self.is_growing = true;
     }
 
     /// The arm is called away then.
     pub(crate) fn leave(&mut self, at: f64) {
         if std::mem::take(&mut self.is_growing) {
-            let run = &mut self.runs[0];
+            let run = self.runs.last_mut().expect("it grew");
             let read = ((at - run.at).max(0.0) / self.byte_ns) as u64;
             run.until = run.limit.min(run.until + read);
         }

@@ -93,18 +93,24 @@ impl<D: Director> Aside<D> {
     }
 
     /// Dirty units in the order of home: those among the coldest copies, else any. Without `young`, those that changed
-    /// not long ago are left out: they are likely to change again.
+    /// not long ago are left out: they are likely to change again. A look walks many copies, so what it finds serves
+    /// for several batches.
     fn dirty_units(&self, young: bool) -> Vec<(u64, Slot)> {
         let dirty = self.dirty.borrow();
-        let is_due = |slot: Slot| dirty.is_old(slot) || young && self.units.is_dirty(slot);
-        let mut slots = Vec::new();
-        self.director.borrow().coldest(&mut slots, LOOK);
-        slots.retain(|slot| is_due(*slot));
-        if slots.is_empty() {
-            slots.extend(dirty.all().filter(|slot| is_due(*slot)).take(BATCH));
+        let is_due = |slot: &Slot| dirty.is_old(*slot) || young && self.units.is_dirty(*slot);
+        let mut found = self.to_clean.borrow_mut();
+        found.retain(is_due);
+        if found.is_empty() {
+            self.director.borrow().coldest(&mut found, LOOK);
+            found.retain(is_due);
+            // The next one is taken from the end.
+            found.reverse();
         }
-        slots.truncate(BATCH);
-        let mut units: Vec<(u64, Slot)> = self.units.keyed(slots).collect();
+        if found.is_empty() {
+            found.extend(dirty.all().filter(is_due).take(LOOK));
+        }
+        let left = found.len().saturating_sub(BATCH);
+        let mut units: Vec<(u64, Slot)> = self.units.keyed(found.split_off(left)).collect();
         units.sort_unstable();
         units
     }

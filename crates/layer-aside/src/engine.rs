@@ -60,6 +60,8 @@ pub struct Aside<D> {
     pub(crate) asked_last: Cell<Time>,
     /// Slots whose copy is newer than home.
     pub(crate) dirty: RefCell<DirtySlots>,
+    /// Slots that write-back has found dirty and has not come to yet.
+    pub(crate) to_clean: RefCell<Vec<Slot>>,
     /// The medium says that the layer has stopped.
     pub(crate) is_settled: Cell<bool>,
     /// An operator has all copies written home.
@@ -103,6 +105,7 @@ impl<D: Director> Aside<D> {
         let aside = Rc::new(Aside {
             rt: io.rt().clone(),
             pool: io.pool().clone(),
+            to_clean: RefCell::default(),
             dirty: RefCell::new(DirtySlots::new(slots as usize, config.unit / PAGE, io.rt().now())),
             units: Units::new(map, config.unit),
             gate: Gate::default(),

@@ -114,9 +114,9 @@ impl AccessGraph {
 
     /// Adds a graph. Both are cut where the other one is, so that the vertices of the sum are disjoint.
     pub fn join(&mut self, mut other: AccessGraph) {
-        if self.vertices.is_empty() {
-            *self = other;
-            return;
+        // The sum is the same either way, and takes as long as the smaller one is large.
+        if other.vertices.len() > self.vertices.len() {
+            std::mem::swap(self, &mut other);
         }
         let parts: Vec<(u64, u64)> = other.vertices.iter().map(|(first, vertex)| (*first, vertex.end)).collect();
         for (from, to) in parts {
