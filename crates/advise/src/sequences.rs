@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use esker_base::{ByteRange, Nanos, Time};
-use esker_layer_reorg::{Analyzer, Bounds, Profiler, Slot, WEIGHT_MIN, assign, plan};
+use esker_layer_reorg::{AccessRecord, Analyzer, Bounds, Slot, WEIGHT_MIN, assign, plan};
 
 use crate::columns::{Columns, LINES, NEVER};
 
 /// Requests of a process with a longer pause between them do not follow each other: the layer's default.
 const FOLLOWS: Nanos = Nanos::secs(1);
-/// Streams that stand for processes: the layer's default.
-const HEADS: usize = 32;
+/// All requests are those of one process: a graph for each stream takes five times as long.
+const PROCESS: u32 = 1;
 
 /// For each row the slot of its first page in the plan that is in force, or [`NEVER`], in the second of two passes. A
 /// plan is made after each interval, in nanoseconds, and has fewer than `slots` pages.
@@ -34,14 +34,11 @@ pub(crate) fn planned_slots(columns: &Columns, interval_ns: u64, slots: Slot) ->
 }
 
 fn learn(analyzer: &mut Analyzer, columns: &Columns, rows: std::ops::Range<usize>, begun: u64) {
-    let mut profiler = Profiler::new(HEADS);
-    for row in rows {
+    let record = |row: usize| {
         let range = ByteRange::new(columns.offset[row], u64::from(columns.bytes[row])).expect("it is on the volume");
-        if profiler.note(Time(begun + columns.at[row]), 0, range, columns.is_write[row]) {
-            analyzer.learn(&profiler.take());
-        }
-    }
-    analyzer.learn(&profiler.take());
+        AccessRecord::of(Time(begun + columns.at[row]), PROCESS, range, columns.is_write[row])
+    };
+    analyzer.learn(&rows.filter_map(record).collect::<Vec<_>>());
 }
 
 #[cfg(test)]

@@ -318,7 +318,10 @@ mod tests {
         let (offer, disk) = service("hdd-7200-2021");
         let span = 64 * esker_base::units::GIB;
         assert!(disk.reach_ns(1) < 0.9 * disk.reach_ns(span / 4), "{disk:?}");
-        assert!(disk.segments > 8 && disk.read_ahead_bytes > MIB && disk.held_ns(PAGE) < disk.random_read_ns() / 10.0, "{disk:?}");
+        assert!(
+            disk.segments > 8 && disk.read_ahead_bytes > MIB && disk.held_ns(PAGE) < disk.random_read_ns() / 10.0,
+            "{disk:?}"
+        );
         assert!((4e6..20e6).contains(&disk.random_read_ns()), "{disk:?}");
         assert!(disk.share(32) < 0.8 && disk.share(32) < disk.share(4) && disk.share(1) == 1.0, "{disk:?}");
         assert!(disk.share(3) < disk.share(2) && disk.share(3) > disk.share(4));

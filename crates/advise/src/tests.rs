@@ -83,7 +83,11 @@ fn another_target_has_another_answer_and_each_says_why() {
     let fast = advised(busy(3000), shop(SHOP), target("p95=1ms"));
     let (row, run) = fast.best().unwrap();
     assert!(!matches!(row.shape, Shape::Plain(_)) && run.all.p95_ns <= 1_000_000, "{}", fast.text());
-    assert!(fast.reasons.len() > 1 && fast.changes.iter().any(|change| change.contains("or more allowed")), "{}", fast.text());
+    assert!(
+        fast.reasons.len() > 1 && fast.changes.iter().any(|change| change.contains("or more allowed")),
+        "{}",
+        fast.text()
+    );
     let stack = fast.stack_toml("out").unwrap().unwrap();
     assert!(stack.contains("kind = \"file\"") && !stack.contains("disk-model\""), "{stack}");
 }

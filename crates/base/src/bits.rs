@@ -98,8 +98,16 @@ impl Bits {
 
     /// Those in the set, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
-        self.words.iter().enumerate().flat_map(|(at, word)| {
-            let mut rest = *word;
+        self.iter_outside([])
+    }
+
+    /// Those in the set and in none of the others, in order.
+    pub fn iter_outside<const N: usize>(&self, others: [&Bits; N]) -> impl Iterator<Item = usize> {
+        let word_of = move |(at, word): (usize, &u64)| {
+            (at, others.iter().fold(*word, |word, other| word & !other.words.get(at).copied().unwrap_or(0)))
+        };
+        self.words.iter().enumerate().map(word_of).filter(|(_, word)| *word != 0).flat_map(|(at, word)| {
+            let mut rest = word;
             std::iter::from_fn(move || {
                 let bit = rest.trailing_zeros() as usize;
                 rest &= rest.checked_sub(1)?;
@@ -149,6 +157,7 @@ mod tests {
         assert_eq!(both, of(&[64, 129]));
         both.unite(&of(&[0]));
         assert_eq!(both, of(&[0, 64, 129]));
+        assert_eq!(both.iter_outside([&of(&[0]), &of(&[128, 129])]).collect::<Vec<_>>(), [64]);
         both.set_all();
         assert_eq!((both.count(), both.len()), (130, 130));
         both.clear_all();

@@ -106,8 +106,10 @@ impl<D: Director> Aside<D> {
             // The next one is taken from the end.
             found.reverse();
         }
-        if found.is_empty() {
-            found.extend(dirty.all().filter(is_due).take(LOOK));
+        match found.is_empty() {
+            true if young => found.extend(dirty.all().take(LOOK)),
+            true => found.extend(dirty.old().take(LOOK)),
+            false => {}
         }
         let left = found.len().saturating_sub(BATCH);
         let mut units: Vec<(u64, Slot)> = self.units.keyed(found.split_off(left)).collect();

@@ -90,6 +90,11 @@ impl DirtySlots {
         self.dirty.iter().map(|slot| slot as Slot)
     }
 
+    /// Those that have not changed for a while.
+    pub(crate) fn old(&self) -> impl Iterator<Item = Slot> {
+        self.dirty.iter_outside([&self.recent, &self.earlier]).map(|slot| slot as Slot)
+    }
+
     /// Whether a copy is dirty, and has not changed for a while.
     pub(crate) fn is_old(&self, slot: Slot) -> bool {
         let slot = slot as usize;
@@ -126,10 +131,11 @@ mod tests {
         assert!(!slots.is_old(1), "it may have changed just now");
         assert_eq!(slots.ripen(at(60), age), age);
         assert!(slots.is_old(1));
+        assert_eq!(slots.old().collect::<Vec<_>>(), [1, 2]);
         slots.change(1, 3..5);
         slots.note(2, false);
         assert_eq!((slots.count(), slots.is_old(1), slots.is_old(2)), (1, false, false));
-        assert_eq!(slots.all().collect::<Vec<_>>(), [1]);
+        assert_eq!((slots.all().collect::<Vec<_>>(), slots.old().count()), (vec![1], 0));
     }
 
     #[test]

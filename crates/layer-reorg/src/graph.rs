@@ -71,7 +71,9 @@ impl AccessGraph {
     /// Notes a request for a vertex as it is, or for pages of no vertex, which become one. False if it is neither.
     fn note_whole(&mut self, from: u64, to: u64) -> bool {
         match self.vertices.range_mut(..to).next_back() {
-            Some((first, vertex)) if (*first, vertex.end) == (from, to) => vertex.count = vertex.count.saturating_add(ONE),
+            Some((first, vertex)) if (*first, vertex.end) == (from, to) => {
+                vertex.count = vertex.count.saturating_add(ONE)
+            }
             Some((_, vertex)) if vertex.end > from => return false,
             _ => {
                 self.vertices.insert(from, Vertex { end: to, count: ONE });
