@@ -24,6 +24,8 @@ const IDLE: Nanos = Nanos::millis(10);
 const RETRY: Nanos = Nanos::secs(1);
 /// Copies among which it looks for the coldest dirty ones.
 const LOOK: usize = 512;
+/// What a look finds serves until so small a part of all copies has gone home: then others are the coldest.
+const LOOK_PART: usize = 64;
 
 /// A copy that was written home, and may lie there in a volatile cache.
 pub(crate) struct SentHome {
@@ -103,16 +105,15 @@ impl<D: Director> Aside<D> {
         if found.is_empty() {
             self.director.borrow().coldest(&mut found, LOOK);
             found.retain(is_due);
-            // The next one is taken from the end.
-            found.reverse();
         }
+        let most = (self.slots() as usize / LOOK_PART).clamp(BATCH, LOOK);
         match found.is_empty() {
-            true if young => found.extend(dirty.all().take(LOOK)),
-            true => found.extend(dirty.old().take(LOOK)),
-            false => {}
+            true if young => found.extend(dirty.all().take(most)),
+            true => found.extend(dirty.old().take(most)),
+            false => found.truncate(most),
         }
-        let left = found.len().saturating_sub(BATCH);
-        let mut units: Vec<(u64, Slot)> = self.units.keyed(found.split_off(left)).collect();
+        let some = found.len().min(BATCH);
+        let mut units: Vec<(u64, Slot)> = self.units.keyed(found.drain(..some)).collect();
         units.sort_unstable();
         units
     }

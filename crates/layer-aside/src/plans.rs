@@ -88,8 +88,8 @@ impl<D: Director> Aside<D> {
 
     /// Units whose copy is newer than home, in the order of home.
     pub fn dirty_in_order(&self) -> Vec<u64> {
-        let slots = self.dirty.borrow().all().collect();
-        let mut units: Vec<u64> = self.units.keyed(slots).map(|(unit, _)| unit).collect();
+        let dirty = self.dirty.borrow();
+        let mut units: Vec<u64> = self.units.keyed(dirty.all()).map(|(unit, _)| unit).collect();
         units.sort_unstable();
         units
     }

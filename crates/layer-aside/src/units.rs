@@ -94,7 +94,7 @@ impl Units {
     }
 
     /// Slots with their units.
-    pub(crate) fn keyed(&self, slots: Vec<Slot>) -> impl Iterator<Item = (u64, Slot)> {
+    pub(crate) fn keyed(&self, slots: impl IntoIterator<Item = Slot>) -> impl Iterator<Item = (u64, Slot)> {
         slots.into_iter().filter_map(|slot| Some((self.key_of(slot)?, slot)))
     }
 
