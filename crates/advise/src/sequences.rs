@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use esker_base::{ByteRange, Nanos, Time};
-use esker_layer_reorg::{AccessRecord, Analyzer, Bounds, Slot, WEIGHT_MIN, assign, plan};
+use esker_layer_reorg::{AccessRecord, Analyzer, Bounds, CHUNK, Slot, WEIGHT_MIN, assign, plan};
 
 use crate::columns::{Columns, LINES, NEVER};
 
@@ -38,7 +38,9 @@ fn learn(analyzer: &mut Analyzer, columns: &Columns, rows: std::ops::Range<usize
         let range = ByteRange::new(columns.offset[row], u64::from(columns.bytes[row])).expect("it is on the volume");
         AccessRecord::of(Time(begun + columns.at[row]), PROCESS, range, columns.is_write[row])
     };
-    analyzer.learn(&rows.filter_map(record).collect::<Vec<_>>());
+    let records: Vec<AccessRecord> = rows.filter_map(record).collect();
+    // The analyzer bounds its memory behind each chunk.
+    records.chunks(CHUNK).for_each(|chunk| analyzer.learn(chunk));
 }
 
 #[cfg(test)]

@@ -39,7 +39,9 @@ impl AccessGraph {
     /// last vertex of the request.
     pub fn note(&mut self, from: u64, to: u64, last: Option<u64>) -> u64 {
         if self.note_whole(from, to) {
-            last.inspect(|last| self.add(*last, from, ONE));
+            if let Some(last) = last {
+                self.add(last, from, ONE);
+            }
             return from;
         }
         let last = last.map(|last| self.cut_for(from, to, last));
