@@ -147,8 +147,7 @@ impl Adviser {
     /// what may be cheaper, or faster, than the answer. Nothing if all is known, or after three rounds in vain.
     pub fn next(&self, screens: &[Screened], runs: &[(usize, CandidateRun)]) -> Vec<usize> {
         let is_new = |at: &usize| runs.iter().all(|(played, _)| played != at);
-        let answers = runs.iter().map(|(at, run)| (*at, Played::of(run))).filter(|(_, played)| self.answers(played));
-        if let Some(best) = self.best(answers) {
+        if let Some(best) = self.best(runs) {
             return self.neighbours(screens, best).into_iter().filter(is_new).collect();
         }
         let most = if runs.len() < ROUNDS * self.settings.verified { self.settings.verified } else { 0 };
@@ -191,8 +190,7 @@ impl Adviser {
                 run: None,
             })
             .collect();
-        let played = |(at, run): &(usize, CandidateRun)| (*at, Played::of(run));
-        let winner = self.best(runs.iter().map(played).filter(|(_, played)| self.answers(played)));
+        let winner = self.best(&runs);
         for (at, run) in runs {
             rows[at].played = Some(Played::of(&run));
             rows[at].run = Some(run);
@@ -213,8 +211,9 @@ impl Adviser {
         Advice::new(&told, rows, winner.map(|(at, _)| at))
     }
 
-    /// Of what answers the question the best.
-    fn best(&self, answers: impl Iterator<Item = (usize, Played)>) -> Option<(usize, Played)> {
+    /// Of the runs that answer the question the best.
+    fn best(&self, runs: &[(usize, CandidateRun)]) -> Option<(usize, Played)> {
+        let answers = runs.iter().map(|(at, run)| (*at, Played::of(run))).filter(|(_, played)| self.answers(played));
         let key = |(at, played): &(usize, Played)| {
             let proposal = &self.proposals[*at];
             match self.settings.question {
