@@ -46,6 +46,8 @@ pub(crate) struct Opened {
     pub depth: u32,
     /// Whether holes can be asked for; a block device is all data.
     pub holes: bool,
+    /// Whether one call of the kernel writes and makes durable. That of a file does not tell which of both failed.
+    pub forces: bool,
     /// Whether its size may be set.
     pub resizable: bool,
     /// Whether its space stays reserved: nothing is unmapped.
@@ -94,7 +96,7 @@ pub(crate) struct Shared {
     no_space: Cell<u64>,
     /// Whether the last change found none.
     is_full: Cell<bool>,
-    /// Plain reads and writes in flight.
+    /// Reads and writes in flight.
     flights: Entries<Flight>,
     /// For what goes on after a short transfer.
     me: Weak<Shared>,
@@ -152,6 +154,7 @@ impl Device for Disk {
         let shared = self.shared.clone();
         match bio.op {
             Op::Read => shared.start(Direction::Read, bio),
+            Op::Write if bio.flags.fua && self.shared.opened.forces => shared.start(Direction::ForcedWrite, bio),
             Op::Write if bio.flags.fua => Step::later(async move { shared.write_forced(bio).await }),
             Op::Write => shared.start(Direction::Write, bio),
             Op::Extents => Step::Now(shared.extents(bio)),

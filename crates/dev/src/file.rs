@@ -186,6 +186,7 @@ impl Wanted {
             limits,
             depth,
             holes: true,
+            forces: false,
             resizable,
             allocated,
         })

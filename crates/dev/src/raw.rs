@@ -70,6 +70,7 @@ fn open(kernel: &Kernel, path: &Path, read_only: bool, depth: u32) -> Result<Ope
         limits,
         depth,
         holes: false,
+        forces: true,
         resizable: false,
         allocated: false,
     })

@@ -87,7 +87,7 @@ impl Channel {
 
     /// Sends one answer that waited, together with what else the reactor is about to ask of the kernel.
     pub(crate) async fn answer(&self, parts: Parts) {
-        let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts }).await;
+        let sent = self.kernel.start(KernelOp::Write { fd: self.fd.clone(), at: None, parts, durable: false }).await;
         if let Err(error) = sent.and_then(|outcome| outcome.result) {
             self.note(&error);
         }

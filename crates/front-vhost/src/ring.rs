@@ -404,7 +404,8 @@ impl Ring {
         // If the ring was full, more may wait.
         self.drain();
         let Some((call, kernel)) = call.zip(self.disk.rt.kernel().ok()) else { return };
-        let ring = Op::Write { fd: call, at: None, parts: Slice::heap(1u64.to_ne_bytes().to_vec()).into() };
+        let ring =
+            Op::Write { fd: call, at: None, parts: Slice::heap(1u64.to_ne_bytes().to_vec()).into(), durable: false };
         // A full counter still means "rung", and a peer that closed its end does not listen.
         let _deaf = kernel.start(ring).await;
     }

@@ -309,7 +309,9 @@ impl Stream {
                 let result = writes.write(&parts).await;
                 (parts, result)
             }
-            Kind::Socket { kernel, fd, .. } => run(kernel, Op::Write { fd: fd.clone(), at: None, parts }).await,
+            Kind::Socket { kernel, fd, .. } => {
+                run(kernel, Op::Write { fd: fd.clone(), at: None, parts, durable: false }).await
+            }
         }
     }
 

@@ -26,13 +26,15 @@ const ZEROES: usize = 1 << 20;
 pub(super) enum Direction {
     Read,
     Write,
+    /// A write that makes its bytes durable.
+    ForcedWrite,
 }
 
 impl Direction {
     fn verb(self) -> &'static str {
         match self {
             Direction::Read => "read",
-            Direction::Write => "write",
+            Direction::Write | Direction::ForcedWrite => "write",
         }
     }
 
@@ -40,13 +42,13 @@ impl Direction {
     fn ended(self, at: u64) -> io::Error {
         let (kind, text) = match self {
             Direction::Read => (io::ErrorKind::UnexpectedEof, "it ends there; another program has cut it"),
-            Direction::Write => (io::ErrorKind::WriteZero, "it takes no more bytes there"),
+            Direction::Write | Direction::ForcedWrite => (io::ErrorKind::WriteZero, "it takes no more bytes there"),
         };
         io::Error::new(kind, format!("nothing moved at byte {at}: {text}"))
     }
 }
 
-/// A plain read or write.
+/// A read or write.
 pub(super) enum Flight {
     /// Its first operation, which mostly moves all of it.
     First { direction: Direction, range: ByteRange, operation: InFlight },
@@ -65,7 +67,7 @@ impl Table<Done> for Shared {
 }
 
 impl Shared {
-    /// Starts a plain read or write.
+    /// Starts a read or write.
     pub(super) fn start(self: Rc<Self>, direction: Direction, bio: Bio) -> Step<Done> {
         let Bio { buf, range, .. } = bio;
         let parts = buf.into_parts();
@@ -81,6 +83,7 @@ impl Shared {
         match direction {
             Direction::Read => self.opened.file.read(at, parts),
             Direction::Write => self.opened.file.write(at, parts),
+            Direction::ForcedWrite => self.opened.file.write_durably(at, parts),
         }
     }
 
@@ -127,7 +130,8 @@ impl Shared {
         let result = result.map_err(|error| Failure::at(direction.verb(), range, error));
         let result: Result<Reply, BioError> = match direction {
             Direction::Read => result.map(|()| Reply::Empty).map_err(|failure| self.describe(&failure)),
-            Direction::Write => self.judge(result, true),
+            // A flush of a block device needs no space: without space it is the write that failed.
+            Direction::Write | Direction::ForcedWrite => self.judge(result, true),
         };
         Done { result, buf }
     }

@@ -197,7 +197,7 @@ fn a_file_that_was_cut_fails_reads_with_the_place() {
 }
 
 /// A disk over a character device.
-fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
+fn disk_over(rt: &Rt, pool: &Pool, path: &str, forces: bool) -> Disk {
     let mode = OpenMode { read_only: false, direct: false, create_new: false, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), Path::new(path), mode).unwrap();
     let limits = disk::limits(1 << 20, 512, false);
@@ -211,6 +211,7 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
             limits,
             depth: 1,
             holes: false,
+            forces,
             resizable: false,
             allocated: false,
         },
@@ -221,7 +222,7 @@ fn disk_over(rt: &Rt, pool: &Pool, path: &str) -> Disk {
 /// Writes to /dev/full fail for lack of space like those to a full file system.
 async fn write_to_full(rt: Rt) -> (Vec<BioError>, bool, usize) {
     let pool = Pool::default();
-    let disk = disk_over(&rt, &pool, "/dev/full");
+    let disk = disk_over(&rt, &pool, "/dev/full", false);
     let write = || Bio::write(4096, Buf::zeroed(&pool, 1024));
     let first = disk.submit(write()).await;
     let len = first.buf.len();
@@ -250,9 +251,9 @@ fn a_full_medium_answers_no_space_to_writes_and_latches_after_a_flush_that_faile
 }
 
 /// The error of a write with force unit access, if it fails.
-fn forced_write(backend: Backend, path: &'static str) -> Option<String> {
+fn forced_write(backend: Backend, path: &'static str, forces: bool) -> Option<String> {
     let (reactor, pool) = (reactor(backend), Pool::default());
-    let disk = disk_over(&reactor.rt(), &pool, path);
+    let disk = disk_over(&reactor.rt(), &pool, path, forces);
     let write = move |fua: bool| {
         let bio = Bio::write(4096, Buf::zeroed(&pool, 1024));
         disk.submit(if fua { bio.fua() } else { bio })
@@ -269,10 +270,29 @@ fn forced_write(backend: Backend, path: &'static str) -> Option<String> {
 fn a_forced_write_is_written_and_then_synced() {
     for backend in [Backend::Uring, Backend::Threads] {
         // What is written to /dev/null succeeds, but it cannot be synced; nothing can be written to /dev/full.
-        let [null, full] = ["/dev/null", "/dev/full"].map(|path| forced_write(backend, path).unwrap());
+        let [null, full] = ["/dev/null", "/dev/full"].map(|path| forced_write(backend, path, false).unwrap());
         assert!(null.contains("flush: Invalid argument"), "{null}");
         assert!(full.contains("write of 1024 bytes at 4096"), "the write comes first: {full}");
     }
+}
+
+#[test]
+fn a_block_device_writes_and_syncs_in_one_call() {
+    let dir = folder();
+    let path = text_of(&dir, "disk");
+    fs::write(&path, [0; 64 << 10]).unwrap();
+    for (backend, byte) in [(Backend::Uring, 7), (Backend::Threads, 8)] {
+        let (reactor, pool) = (reactor(backend), Pool::default());
+        let disk = disk_over(&reactor.rt(), &pool, &path, true);
+        let write = Bio::write(4096, Buf::from_bytes(&pool, &[byte; 1024])).fua();
+        let done = reactor.block_on(async move { disk.submit(write).await });
+        assert_eq!((done.result.is_ok(), done.buf.to_vec()), (true, vec![byte; 1024]));
+        assert_eq!(fs::read(&path).unwrap()[4096..5121], [&[byte; 1024][..], &[0]].concat());
+        let full = forced_write(backend, "/dev/full", true).unwrap();
+        assert!(full.contains("write of 1024 bytes at 4096"), "{full}");
+    }
+    // No second operation follows, which /dev/null would refuse.
+    assert_eq!(forced_write(Backend::Uring, "/dev/null", true), None);
 }
 
 #[test]
@@ -295,6 +315,7 @@ fn zeroing_without_support_writes_zeroes() {
             limits,
             depth: 1,
             holes: true,
+            forces: false,
             resizable: false,
             allocated: false,
         },

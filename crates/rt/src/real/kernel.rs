@@ -220,7 +220,12 @@ impl File {
 
     /// Writes `parts`, one after the other, at offset `at`. May write less than asked.
     pub fn write(&self, at: u64, parts: impl Into<Parts>) -> InFlight {
-        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: parts.into() })
+        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: parts.into(), durable: false })
+    }
+
+    /// The same, and makes these bytes durable. Earlier writes need [`File::sync`].
+    pub fn write_durably(&self, at: u64, parts: impl Into<Parts>) -> InFlight {
+        self.kernel.start(Op::Write { fd: self.fd.clone(), at: Some(at), parts: parts.into(), durable: true })
     }
 
     /// Makes completed writes durable.

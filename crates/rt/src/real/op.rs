@@ -38,6 +38,8 @@ pub enum Op {
         at: Option<u64>,
         /// What is written.
         parts: Parts,
+        /// Whether it is done only when the bytes are durable (`RWF_DSYNC`).
+        durable: bool,
     },
     /// Makes completed writes durable (data and the metadata needed to read it back: `fdatasync`).
     Sync {

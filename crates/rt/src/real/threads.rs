@@ -113,13 +113,15 @@ fn perform(mut op: Op) -> Outcome {
             }
             .map(|n| n as u32)
         }
-        Op::Write { fd, at, parts } => {
+        Op::Write { fd, at, parts, durable } => {
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|p| IoSlice::new(p.bytes())).collect();
-            match at {
+            let written = match at {
                 Some(at) => rustix::io::pwritev(&**fd, &slices, *at),
                 None => rustix::io::writev(&**fd, &slices),
-            }
-            .map(|n| n as u32)
+            };
+            // A blocking RWF_DSYNC flushes a block device twice.
+            let synced = written.and_then(|n| if *durable { rustix::fs::fdatasync(&**fd).map(|()| n) } else { Ok(n) });
+            synced.map(|n| n as u32)
         }
         Op::Sync { fd } => rustix::fs::fdatasync(&**fd).map(|()| 0),
         Op::Fallocate { fd, mode, at, len } => {

@@ -355,8 +355,10 @@ fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> AnyEntry {
                 }
             }
         }
-        Op::Write { fd, at, parts } => {
+        Op::Write { fd, at, parts, durable } => {
             let at = at.unwrap_or(u64::MAX);
+            // One request in place of two, and no thread of the kernel's that waits for a flush.
+            let flags = if *durable { libc::RWF_DSYNC } else { 0 };
             iovecs.extend(parts.iter().map(|p| {
                 let bytes = p.bytes();
                 libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
@@ -364,10 +366,12 @@ fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> AnyEntry {
             match iovecs.as_slice() {
                 [one] => opcode::Write::new(types::Fd(fd.as_raw_fd()), one.iov_base.cast(), one.iov_len as u32)
                     .offset(at)
+                    .rw_flags(flags)
                     .build(),
-                many => {
-                    opcode::Writev::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32).offset(at).build()
-                }
+                many => opcode::Writev::new(types::Fd(fd.as_raw_fd()), many.as_ptr(), many.len() as u32)
+                    .offset(at)
+                    .rw_flags(flags)
+                    .build(),
             }
         }
         Op::Sync { fd } => opcode::Fsync::new(types::Fd(fd.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build(),

@@ -42,8 +42,9 @@ async fn write_then_read(rt: Rt, path: PathBuf) -> (u32, u8, u64) {
     let mode = OpenMode { read_only: false, direct: true, create_new: true, exclusive: false };
     let file = File::open(&rt.kernel().unwrap(), &path, mode).unwrap();
     file.set_size(1 << 20).unwrap();
-    let written = file.write(8192, vec![slab_of(7)]).await.unwrap().result.unwrap();
+    file.write(8192, vec![slab_of(5)]).await.unwrap().result.unwrap();
     file.sync().await.unwrap().result.unwrap();
+    let written = file.write_durably(8192, vec![slab_of(7)]).await.unwrap().result.unwrap();
     let read = file.read(8192, vec![slab_of(0)]).await.unwrap();
     let byte = read.op.into_parts()[0].bytes()[4095];
     file.fallocate(FallocateMode::PunchHole, 8192, 4096).await.unwrap().result.unwrap();
