@@ -81,11 +81,35 @@ impl ImageDevice {
     /// # Errors
     /// What the device answers.
     pub async fn write(&self, at: u64, bytes: &[u8]) -> Result<(), LfsError> {
-        for (number, part) in bytes.chunks(self.transfer as usize).enumerate() {
-            let at = at + number as u64 * self.transfer;
-            self.io.write(self.io.lower(0), at, Buf::from_bytes(self.io.pool(), part), false).await?;
+        self.put(at, Buf::from_bytes(self.io.pool(), bytes)).await
+    }
+
+    /// The same without a copy.
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn put(&self, at: u64, mut bytes: Buf) -> Result<(), LfsError> {
+        let transfer = self.transfer as usize;
+        if bytes.len() <= transfer {
+            return Ok(self.io.write(self.io.lower(0), at, bytes, false).await?);
+        }
+        for from in (0..bytes.len()).step_by(transfer) {
+            let part = bytes.slice(from, transfer.min(bytes.len() - from));
+            self.io.write(self.io.lower(0), at + from as u64, part, false).await?;
         }
         Ok(())
+    }
+
+    /// The same, and makes these bytes durable. Earlier writes need [`ImageDevice::flush`].
+    ///
+    /// # Errors
+    /// What the device answers.
+    pub async fn put_durably(&self, at: u64, bytes: Buf) -> Result<(), LfsError> {
+        if bytes.len() as u64 <= self.transfer {
+            return Ok(self.io.write(self.io.lower(0), at, bytes, true).await?);
+        }
+        self.put(at, bytes).await?;
+        self.flush().await
     }
 
     /// Makes all that was written durable.

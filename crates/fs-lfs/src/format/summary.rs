@@ -116,7 +116,8 @@ impl Payload {
         }
     }
 
-    fn is_data(self) -> bool {
+    /// Whether it is a block of data, and no node of a map.
+    pub fn is_data(self) -> bool {
         matches!(self, Payload::Data { .. } | Payload::DatData { .. })
     }
 

@@ -192,9 +192,10 @@ fn a_failed_request_is_told_and_no_sync_seems_to_succeed_behind_it() {
     let stage = stage(4096);
     let script = ScriptOp::script(CASES[0].1).unwrap();
     // A failed read fails one call, and what is in memory stays whole.
-    for kind in [OpKind::Write, OpKind::Flush] {
+    // The last write of a checkpoint is its flush too.
+    for (kind, least) in [(OpKind::Write, 4), (OpKind::Flush, 2)] {
         let runs = stage.strike(&script, Some(kind)).unwrap_or_else(|breach| panic!("{breach}"));
-        assert!(runs >= 4, "{runs} runs had a fault of {kind:?}");
+        assert!(runs >= least, "{runs} runs had a fault of {kind:?}");
     }
 }
 

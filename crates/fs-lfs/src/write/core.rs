@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
+use esker_block::Buf;
 use esker_rt::Rt;
 use esker_rt::sync::Notify;
 
@@ -176,12 +177,15 @@ impl Core {
         }
     }
 
-    /// Writes blocks of a segment.
-    pub(super) async fn write_at(&self, place: u64, bytes: &[u8]) -> Result<(), LfsError> {
+    /// Writes blocks of a segment, and makes them durable if `durable`.
+    pub(super) async fn write_at(&self, place: u64, bytes: Buf, durable: bool) -> Result<(), LfsError> {
         let block = self.geometry.block_bytes;
-        let places = place..place + (bytes.len() / block) as u64;
+        let (places, at) = (place..place + (bytes.len() / block) as u64, place * block as u64);
         self.nearby.written(&places);
-        let written = self.medium.write(place * block as u64, bytes).await;
+        let written = match durable {
+            true => self.medium.put_durably(at, bytes).await,
+            false => self.medium.put(at, bytes).await,
+        };
         self.nearby.written(&places);
         written
     }

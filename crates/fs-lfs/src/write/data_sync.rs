@@ -102,10 +102,13 @@ impl Making<'_> {
         for log in &logs {
             self.settle_data(log).await?;
         }
+        let is_one = logs.len() == 1;
         for log in &logs {
-            self.write_log(log, &logs).await?;
+            self.write_log(log, &logs, is_one).await?;
         }
-        self.inner.core.medium.flush().await?;
+        if !is_one {
+            self.inner.core.medium.flush().await?;
+        }
         let last = logs.last().expect("there are data");
         let LogHead { cno, log, log_sequence, .. } = self.head;
         Ok(LogHead { cno, log, log_sequence, ..self.head_behind(last) })

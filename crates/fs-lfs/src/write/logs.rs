@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use esker_block::Buf;
+
 use super::checkpoint::Making;
 use super::plan::{Owner, PlannedBlock, PlannedFile, PlannedLog, Track};
 use super::{LogHead, MovedHead};
@@ -21,14 +23,14 @@ impl Making<'_> {
         self.tell_checkpoint(logs);
         let (last, before) = logs.split_last().expect("a checkpoint has the log of its super root");
         for log in before {
-            self.write_log(log, logs).await?;
+            self.write_log(log, logs, false).await?;
         }
         // The super root stands for all logs before it.
         if !before.is_empty() {
             self.inner.core.medium.flush().await?;
         }
-        self.write_log(last, logs).await?;
-        self.inner.core.medium.flush().await?;
+        // All that was written before is durable, so this log needs no flush of the whole device.
+        self.write_log(last, logs, true).await?;
         Ok(self.head_behind(last))
     }
 
@@ -157,13 +159,13 @@ impl Making<'_> {
         });
     }
 
-    /// Writes one of `logs`.
-    pub(super) async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Result<(), LfsError> {
-        self.inner.core.write_at(self.place_of(log), &self.log_bytes(log, logs)).await
+    /// Writes one of `logs`, and makes it durable if `durable`.
+    pub(super) async fn write_log(&self, log: &PlannedLog, logs: &[PlannedLog], durable: bool) -> Result<(), LfsError> {
+        self.inner.core.write_at(self.place_of(log), self.log_bytes(log, logs), durable).await
     }
 
     /// A whole log, with right sums.
-    fn log_bytes(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Vec<u8> {
+    fn log_bytes(&self, log: &PlannedLog, logs: &[PlannedLog]) -> Buf {
         let core = &self.inner.core;
         let (block, seed) = (core.geometry.block_bytes, core.superblock.get().seed);
         let mut header = self.header(log, flags(log, logs));
@@ -176,23 +178,27 @@ impl Making<'_> {
                 LogFile { ino: file.ino, cno: file.cno, blocks: blocks.collect() }
             })
             .collect();
-        let mut bytes = write_summary(&mut header, &files, block);
-        bytes.reserve_exact((log.payload() as usize + 1) * block);
+        let summary = write_summary(&mut header, &files, block);
+        let mut buf = Buf::unique(core.medium.pool(), log.blocks() as usize * block);
+        let bytes = buf.bytes_mut().expect("it was just made");
+        let (head, payload) = bytes.split_at_mut(summary.len());
+        head.copy_from_slice(&summary);
+        let mut places = payload.chunks_exact_mut(block);
         let first = self.place_of(log) + log.summary_blocks;
         for (place, (file, planned)) in (first..).zip(self.blocks_of(log)) {
-            let at = bytes.len();
-            bytes.resize(at + block, 0);
-            self.fill(file, planned, place, &mut bytes[at..]);
+            let out = places.next().expect("a log has room for its blocks");
+            self.fill(file, planned, place, out);
         }
         if log.has_super_root {
-            let at = bytes.len();
-            bytes.resize(at + block, 0);
-            self.super_root().write(&mut bytes[at..], core.geometry.inode_bytes, seed);
+            let out = places.next().expect("a log has room for its super root");
+            out.fill(0);
+            self.super_root().write(out, core.geometry.inode_bytes, seed);
             header.blocks += 1;
         }
-        header.write(&mut bytes);
-        summary::seal(&mut bytes, header.summary_bytes as usize, seed);
-        bytes
+        assert!(places.next().is_none(), "a log has as many blocks as it was planned with");
+        header.write(bytes);
+        summary::seal(bytes, header.summary_bytes as usize, seed);
+        buf
     }
 
     fn header(&self, log: &PlannedLog, flags: u16) -> LogHeader {
@@ -222,12 +228,11 @@ impl Making<'_> {
     /// The bytes of the block at a place.
     fn fill(&self, file: &PlannedFile, planned: &PlannedBlock, place: u64, out: &mut [u8]) {
         if let Some(bytes) = &planned.bytes {
-            let mut at = 0;
-            bytes.for_each_piece(&mut |piece: &[u8]| {
-                out[at..at + piece.len()].copy_from_slice(piece);
-                at += piece.len();
-            });
+            bytes.copy_to(out);
             return;
+        }
+        if !planned.what.is_data() {
+            out.fill(0);
         }
         match (&file.owner, planned.what) {
             (Owner::User(inode), Payload::Node { vblock }) => inode.map.borrow().write_node(vblock, out),

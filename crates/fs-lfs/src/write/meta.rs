@@ -1,7 +1,7 @@
 //! Files of metadata that are written: blocks in memory, and their map.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::tree::FileMap;
@@ -23,6 +23,9 @@ pub(super) struct MetaFile {
     record: Cell<InodeRecord>,
     block_bytes: usize,
     blocks: RefCell<BTreeMap<u64, MetaBlock>>,
+    /// Numbers of the dirty ones, and of those that are planned. A sync changes a few of thousands of blocks.
+    dirty: RefCell<BTreeSet<u64>>,
+    planned: RefCell<Vec<u64>>,
     clock: Cell<u64>,
 }
 
@@ -48,8 +51,16 @@ impl MetaFile {
     /// The map is wrong.
     pub(super) fn new(ino: u64, record: InodeRecord, block_bytes: usize) -> Result<MetaFile, LfsError> {
         let map = RefCell::new(FileMap::new(ino, &record.map, block_bytes)?);
-        let (blocks, clock) = (RefCell::default(), Cell::new(0));
-        Ok(MetaFile { ino, map, record: Cell::new(record), block_bytes, blocks, clock })
+        Ok(MetaFile {
+            ino,
+            map,
+            record: Cell::new(record),
+            block_bytes,
+            blocks: RefCell::default(),
+            dirty: RefCell::default(),
+            planned: RefCell::default(),
+            clock: Cell::new(0),
+        })
     }
 
     /// Whether its addresses are places.
@@ -96,11 +107,12 @@ impl MetaFile {
         let mut blocks = self.blocks.borrow_mut();
         let block = blocks.entry(index).or_insert_with(|| {
             let bytes: Block = vec![0; self.block_bytes].into();
-            MetaBlock { bytes, state: BlockState::Dirty, used }
+            MetaBlock { bytes, state: BlockState::Clean, used }
         });
         edit(Rc::make_mut(&mut block.bytes));
         if block.state == BlockState::Clean {
             block.state = BlockState::Dirty;
+            self.dirty.borrow_mut().insert(index);
         }
     }
 
@@ -122,27 +134,28 @@ impl MetaFile {
 
     /// Blocks that changed and are part of no log yet. They are from now on.
     pub(super) fn plan_dirty(&self) -> Vec<u64> {
-        let mut blocks = self.blocks.borrow_mut();
-        let dirty = blocks.iter_mut().filter(|(_, block)| block.state == BlockState::Dirty);
+        let dirty: Vec<u64> = std::mem::take(&mut *self.dirty.borrow_mut()).into_iter().collect();
+        self.set_states(&dirty, BlockState::Planned);
+        self.planned.borrow_mut().extend_from_slice(&dirty);
         dirty
-            .map(|(index, block)| {
-                block.state = BlockState::Planned;
-                *index
-            })
-            .collect()
+    }
+
+    fn set_states(&self, indices: &[u64], state: BlockState) {
+        let mut blocks = self.blocks.borrow_mut();
+        indices.iter().for_each(|index| blocks.get_mut(index).expect("only clean blocks are dropped").state = state);
     }
 
     /// Forgets a block, which is a hole from now on.
     pub(super) fn forget(&self, index: u64) {
+        self.dirty.borrow_mut().remove(&index);
+        self.planned.borrow_mut().retain(|planned| *planned != index);
         self.blocks.borrow_mut().remove(&index);
     }
 
     /// The log is on the medium.
     pub(super) fn written(&self) {
         self.map.borrow_mut().written(NODES_MAX);
-        for block in self.blocks.borrow_mut().values_mut().filter(|block| block.state == BlockState::Planned) {
-            block.state = BlockState::Clean;
-        }
+        self.set_states(&std::mem::take(&mut *self.planned.borrow_mut()), BlockState::Clean);
         // A large log leaves many.
         while self.make_room() {}
     }

@@ -109,6 +109,8 @@ impl Inner {
         (superblock.mounts, superblock.mounted) = (superblock.mounts.wrapping_add(1), self.seconds());
         self.core.superblock.set(superblock);
         if !was_unmounted {
+            // What a killed process wrote may still lie in the device's cache, and checkpoints flush only themselves.
+            self.core.medium.flush().await?;
             self.recover(now, synced).await?;
         }
         // From now on the walk to the latest checkpoint must not end at the first.

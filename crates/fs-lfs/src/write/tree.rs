@@ -47,7 +47,10 @@ pub(super) struct FileMap {
     ino: u64,
     block_bytes: usize,
     root: Root,
+    /// By address. Those that have moved come last, because theirs are provisional.
     nodes: BTreeMap<u64, Node>,
+    /// Addresses of nodes in the log that is being made.
+    settled: Vec<u64>,
     dropped: Vec<u64>,
     next: u64,
     grown: i64,
@@ -88,8 +91,8 @@ impl FileMap {
             Ok(MapRoot::Tree(node)) => Root::Tree { level: node.level, entries: entries_of(&node) },
             Err(why) => return damaged("the map of inode", ino, 0, why),
         };
-        let (nodes, dropped) = (BTreeMap::new(), Vec::new());
-        Ok(FileMap { ino, block_bytes, root, nodes, dropped, next: PROVISIONAL, grown: 0 })
+        let (nodes, settled, dropped) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Ok(FileMap { ino, block_bytes, root, nodes, settled, dropped, next: PROVISIONAL, grown: 0 })
     }
 
     /// The bytes for an inode.
@@ -233,7 +236,7 @@ impl FileMap {
 
     /// Nodes that have a provisional address, the lowest level first.
     pub(super) fn moved(&self) -> Vec<MovedNode> {
-        let moved = self.nodes.iter().filter_map(|(address, node)| match node.state {
+        let moved = self.nodes.range(PROVISIONAL..).filter_map(|(address, node)| match node.state {
             NodeState::Moved(before) => {
                 Some(MovedNode { address: *address, level: node.level, key: node.entries[0].0, before })
             }
@@ -256,6 +259,7 @@ impl FileMap {
         let mut node = self.nodes.remove(&moved.address).expect("a node that has moved is in memory");
         node.state = NodeState::Settled;
         self.nodes.insert(address, node);
+        self.settled.push(address);
     }
 
     /// Gives a block its address in place of a provisional one.
@@ -276,7 +280,12 @@ impl FileMap {
 
     /// The log is on the medium: all nodes are clean. Drops them if they are many.
     pub(super) fn written(&mut self, nodes_max: usize) {
-        self.nodes.values_mut().for_each(|node| node.state = NodeState::Clean);
+        for address in std::mem::take(&mut self.settled) {
+            // It may have been dropped since.
+            if let Some(node) = self.nodes.get_mut(&address) {
+                node.state = NodeState::Clean;
+            }
+        }
         if self.nodes.len() > nodes_max {
             self.nodes.clear();
         }
