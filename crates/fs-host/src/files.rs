@@ -1,6 +1,7 @@
 //! `host`: a file system that passes each call through to a directory of this machine.
 //!
-//! An inode is a descriptor of `O_PATH`, so the kernel keeps the inode as long as it is pinned, also without a name.
+//! An inode is a descriptor of `O_PATH`, so the kernel keeps the inode as long as it is pinned, also without a name. In
+//! front of the limit of descriptors a handle stands for it, as long as it has a name.
 //! Bytes are reached by opening that descriptor again through `/proc/self/fd`. Names are opened one component at a time
 //! and beneath their directory. No link is followed, and no mount inside the directory is entered (`EXDEV`).
 //!
@@ -16,6 +17,7 @@
 mod about;
 mod attributes;
 mod bytes;
+mod held;
 mod inodes;
 mod names;
 #[cfg(test)]
@@ -39,6 +41,7 @@ use esker_vfs::{
 use rustix::fs::OFlags;
 
 use crate::words::errno;
+use held::Keeper;
 use inodes::Inodes;
 
 /// Why a directory cannot be passed through.
@@ -75,9 +78,14 @@ impl HostFs {
     /// # Errors
     /// [`HostFsError`].
     pub fn open(rt: &Rt, pool: &Pool, directory: &Path) -> Result<HostFs, HostFsError> {
+        HostFs::open_with(rt, pool, directory, None)
+    }
+
+    /// The same with a descriptor for at most `kept` inodes.
+    fn open_with(rt: &Rt, pool: &Pool, directory: &Path, kept: Option<usize>) -> Result<HostFs, HostFsError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let told = |error: rustix::io::Errno| HostFsError::Unusable(directory.display().to_string(), error.into());
-        let whole = rustix::fs::open(directory, flags, rustix::fs::Mode::empty()).map_err(told)?;
+        let whole = Arc::new(rustix::fs::open(directory, flags, rustix::fs::Mode::empty()).map_err(told)?);
         let found = about::about(&whole).map_err(told)?;
         let path =
             rustix::fs::openat(&whole, ".", OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty()).map_err(told)?;
@@ -86,9 +94,9 @@ impl HostFs {
             about: Rc::new(found.about),
             rt: rt.clone(),
             pool: pool.clone(),
-            inodes: Rc::new(RefCell::new(Inodes::new(path, &stat)?)),
+            inodes: Rc::new(RefCell::new(Inodes::new(path, &stat, Keeper::new(&whole, kept))?)),
             claims: Claims::default(),
-            whole: Arc::new(whole),
+            whole,
             is_memory: found.is_memory,
             is_lost: Rc::default(),
         })
@@ -130,7 +138,7 @@ impl HostFs {
     }
 }
 
-/// Lets this process hold as many descriptors as it may: each pinned inode takes one.
+/// Lets this process hold as many descriptors as it may: pinned inodes take most of them.
 pub fn raise_descriptors() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

@@ -1,7 +1,8 @@
 //! System calls that need unsafe code and no reactor: each in a safe form, and each blocking.
 //!
 //! Memory: [`process`] (advice about other processes, their page tables), [`file_map`], [`key_memory`] (pages of keys).
-//! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`], [`lock`]
+//! Descriptors: [`apart`] (calls without those of this process), [`credentials`] (of a peer), [`descriptor`],
+//! [`file_handle`] (an inode without one), [`lock`]
 //! (media against other programs), [`loop_device`].
 //! Threads: [`futex`], [`idle`]. [`secrecy`] keeps keys out of dumps and of the environment.
 //!
@@ -15,6 +16,7 @@
 
 pub mod credentials;
 pub mod descriptor;
+pub mod file_handle;
 pub mod file_map;
 pub mod futex;
 pub mod idle;

@@ -7,7 +7,7 @@ use rustix::fs::{self, AtFlags, IFlags, OFlags, Timespec, Timestamps, UTIME_OMIT
 use rustix::io;
 
 use super::HostFs;
-use super::inodes::{Use, attr_of, stat};
+use super::inodes::{Use, attr_of, own_path, stat};
 use crate::words::{errno, timespec, xattr_flags};
 
 /// Flags that `statx` tells, so that all of them can be read back.
@@ -24,7 +24,7 @@ const XATTR_ROOM: usize = 64 << 10;
 
 impl HostFs {
     pub(super) fn attributes(&self, ino: Ino) -> Result<Attr, Errno> {
-        attr_of(&stat(self.inodes.borrow().path(ino)?.0)?)
+        attr_of(&stat(self.inodes.borrow().path(ino)?)?)
     }
 
     pub(super) fn set_attributes(&self, ino: Ino, set: SetAttr) -> Result<Attr, Errno> {
@@ -38,7 +38,7 @@ impl HostFs {
         if set.uid.is_some() || set.gid.is_some() {
             let (uid, gid) = (set.uid.map(fs::Uid::from_raw), set.gid.map(fs::Gid::from_raw));
             let inodes = self.inodes.borrow();
-            fs::chownat(inodes.path(ino)?.0, "", uid, gid, AtFlags::EMPTY_PATH).map_err(errno)?;
+            fs::chownat(inodes.path(ino)?, "", uid, gid, AtFlags::EMPTY_PATH).map_err(errno)?;
         }
         self.set_mode(ino, &before, set)?;
         if let Some(flags) = set.flags {
@@ -48,7 +48,7 @@ impl HostFs {
             let time = |at: Option<Stamp>| at.map_or(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, timespec);
             let times = Timestamps { last_access: time(set.accessed), last_modification: time(set.modified) };
             let inodes = self.inodes.borrow();
-            fs::utimensat(inodes.path(ino)?.0, "", &times, AtFlags::EMPTY_PATH).map_err(errno)?;
+            fs::utimensat(inodes.path(ino)?, "", &times, AtFlags::EMPTY_PATH).map_err(errno)?;
         }
         self.attributes(ino)
     }
@@ -73,11 +73,12 @@ impl HostFs {
         let mode = set.mode.unwrap_or(before.mode);
         let wanted = if kills { kill_privileges(mode) } else { mode };
         if wanted != now && before.kind != FileType::Symlink {
-            self.chmod(self.inodes.borrow().path(ino)?.0, wanted)?;
+            self.chmod(self.inodes.borrow().path(ino)?, wanted)?;
         }
         if kills {
-            let path = self.inodes.borrow().own_path(ino)?;
-            match fs::removexattr(path, CAPABILITY) {
+            let inodes = self.inodes.borrow();
+            let open = inodes.path(ino)?;
+            match fs::removexattr(own_path(&open), CAPABILITY) {
                 Ok(()) | Err(io::Errno::NODATA | io::Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(errno(error)),
             }
@@ -102,7 +103,9 @@ impl HostFs {
     }
 
     pub(super) fn extended(&self, ino: Ino, what: Xattr<'_>) -> Result<Box<[u8]>, Errno> {
-        let path = self.inodes.borrow().own_path(ino)?;
+        let inodes = self.inodes.borrow();
+        let open = inodes.path(ino)?;
+        let path = own_path(&open);
         let done = |changed: io::Result<()>| changed.map(|()| [].into()).map_err(errno);
         match what {
             Xattr::List => names(&path).map_err(errno),

@@ -26,7 +26,7 @@ const OFFSET_MAX: u64 = i64::MAX.cast_unsigned();
 impl HostFs {
     /// An open file, or the error for what is none.
     fn file(&self, ino: Ino, way: Use, other: Errno) -> Result<Arc<OwnedFd>, Errno> {
-        let kind = self.inodes.borrow().path(ino)?.1;
+        let kind = self.inodes.borrow().kind(ino)?;
         match kind {
             FileType::File => self.inodes.borrow_mut().open_file(ino, way),
             FileType::Directory => Err(Errno::EISDIR),
@@ -142,7 +142,7 @@ impl HostFs {
     }
 
     pub(super) fn seek_in(&self, ino: Ino, at: u64, what: Seek) -> Result<u64, Errno> {
-        if self.inodes.borrow().path(ino)?.1 != FileType::File {
+        if self.inodes.borrow().kind(ino)? != FileType::File {
             return Err(Errno::EINVAL);
         }
         if at > OFFSET_MAX {
@@ -166,7 +166,7 @@ impl HostFs {
             Sync::File(ino) => (ino, false),
             Sync::All => (self.inodes.borrow().root(), false),
         };
-        let kind = self.inodes.borrow().path(ino)?.1;
+        let kind = self.inodes.borrow().kind(ino)?;
         let synced = match (what, kind) {
             (Sync::Data(_) | Sync::File(_), FileType::File) => {
                 let file = self.inodes.borrow_mut().open_file(ino, Use::Read)?;

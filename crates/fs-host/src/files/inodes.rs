@@ -10,6 +10,7 @@ use rustix::fs::{self, AtFlags, Mode, OFlags, Statx, StatxAttributes, StatxFlags
 use rustix::io;
 
 use super::HostFsError;
+use super::held::{Descriptor, Held, Keeper};
 use crate::words::{errno, our_kind, stamp};
 
 /// Most files that stay open for their bytes.
@@ -53,8 +54,7 @@ struct OpenFile {
 }
 
 struct Inode {
-    /// A descriptor of `O_PATH`.
-    path: OwnedFd,
+    held: Held,
     identity: Identity,
     kind: FileType,
     pins: u64,
@@ -68,9 +68,15 @@ pub(super) struct Inodes {
     devices: Vec<(u32, u32)>,
     /// Inodes with open files, in the order in which they are looked at for closing.
     open: VecDeque<Ino>,
+    keeper: Keeper,
     /// The folder of this process's descriptors.
     own: OwnedFd,
     is_closed: bool,
+}
+
+/// Where this process finds an open inode by a path: what calls take that want one.
+pub(super) fn own_path(fd: &impl AsFd) -> String {
+    format!("{OWN}/{}", fd.as_fd().as_raw_fd())
 }
 
 /// Attributes by a descriptor, which may be one of `O_PATH`.
@@ -125,15 +131,16 @@ fn entry_of(ino: Ino, stat: &Statx) -> Result<Entry, Errno> {
 
 impl Inodes {
     /// The root alone, pinned for ever.
-    pub(super) fn new(root: OwnedFd, stat: &Statx) -> Result<Inodes, HostFsError> {
+    pub(super) fn new(root: OwnedFd, stat: &Statx, mut keeper: Keeper) -> Result<Inodes, HostFsError> {
         let own = fs::open(OWN, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let own = own.map_err(|error| HostFsError::NoProc(error.into()))?;
         let identity = Identity::of(stat);
         let number = Ino(identity.number);
-        let inode = Inode { path: root, identity, kind: FileType::Directory, pins: 1, open: None };
+        let held = keeper.hold(root, true);
+        let inode = Inode { held, identity, kind: FileType::Directory, pins: 1, open: None };
         let all = BTreeMap::from([(number, inode)]);
         let devices = vec![identity.device];
-        Ok(Inodes { all, root: number, devices, open: VecDeque::new(), own, is_closed: false })
+        Ok(Inodes { all, root: number, devices, open: VecDeque::new(), keeper, own, is_closed: false })
     }
 
     pub(super) fn root(&self) -> Ino {
@@ -162,27 +169,51 @@ impl Inodes {
         self.all.get(&ino).ok_or(Errno::ENOENT)
     }
 
-    /// The descriptor of an inode, and its kind.
-    pub(super) fn path(&self, ino: Ino) -> Result<(BorrowedFd<'_>, FileType), Errno> {
-        self.get(ino).map(|inode| (inode.path.as_fd(), inode.kind))
+    /// The kind of an inode.
+    pub(super) fn kind(&self, ino: Ino) -> Result<FileType, Errno> {
+        self.get(ino).map(|inode| inode.kind)
+    }
+
+    /// The descriptor of an inode.
+    pub(super) fn path(&self, ino: Ino) -> Result<Descriptor<'_>, Errno> {
+        self.keeper.descriptor(&self.get(ino)?.held)
     }
 
     /// The descriptor of a directory.
-    pub(super) fn directory(&self, ino: Ino) -> Result<BorrowedFd<'_>, Errno> {
-        match self.path(ino)? {
-            (path, FileType::Directory) => Ok(path),
+    pub(super) fn directory(&self, ino: Ino) -> Result<Descriptor<'_>, Errno> {
+        match self.kind(ino)? {
+            FileType::Directory => self.path(ino),
             _ => Err(Errno::ENOTDIR),
         }
     }
 
+    /// Our number of an inode, if it is pinned.
+    fn pinned(&self, identity: Identity) -> Option<Ino> {
+        let device = self.devices.iter().position(|device| *device == identity.device)?;
+        let ino = number(device, identity.number).ok()?;
+        self.all.get(&ino).filter(|inode| inode.identity == identity).map(|_| ino)
+    }
+
     /// Whether an inode is pinned.
     pub(super) fn knows(&self, identity: Identity) -> bool {
-        self.devices
-            .iter()
-            .position(|device| *device == identity.device)
-            .and_then(|device| number(device, identity.number).ok())
-            .and_then(|ino| self.all.get(&ino))
-            .is_some_and(|inode| inode.identity == identity)
+        self.pinned(identity).is_some()
+    }
+
+    /// Whether inodes can do without one.
+    #[cfg(test)]
+    pub(super) fn opens_handles(&self) -> bool {
+        self.keeper.opens_handles()
+    }
+
+    /// Whether some inodes have no descriptor.
+    pub(super) fn has_handles(&self) -> bool {
+        self.keeper.has_handles()
+    }
+
+    /// Gives an inode that is pinned a descriptor, because its last name may go.
+    pub(super) fn keep(&mut self, identity: Identity) -> Result<(), Errno> {
+        let inode = self.pinned(identity).and_then(|ino| self.all.get_mut(&ino));
+        inode.map_or(Ok(()), |inode| self.keeper.reopen(&mut inode.held))
     }
 
     pub(super) fn is_root(&self, identity: Identity) -> bool {
@@ -207,8 +238,10 @@ impl Inodes {
             }
         };
         let entry = entry_of(number(device, identity.number)?, stat)?;
-        let kind = entry.attr.kind;
-        let inode = self.all.entry(entry.ino).or_insert(Inode { path, identity, kind, pins: 0, open: None });
+        let inode = self.all.entry(entry.ino).or_insert_with(|| {
+            let held = self.keeper.hold(path, entry.attr.links > 0);
+            Inode { held, identity, kind: entry.attr.kind, pins: 0, open: None }
+        });
         if inode.identity != identity {
             return Err(Errno::EOVERFLOW);
         }
@@ -218,7 +251,7 @@ impl Inodes {
 
     /// Pins an inode once more.
     pub(super) fn pin(&mut self, ino: Ino) -> Result<Entry, Errno> {
-        let entry = entry_of(ino, &stat(self.path(ino)?.0)?)?;
+        let entry = entry_of(ino, &stat(self.path(ino)?)?)?;
         if let Some(inode) = self.all.get_mut(&ino) {
             inode.pins += 1;
         }
@@ -234,30 +267,31 @@ impl Inodes {
         assert!(pins <= had, "inode {} has {had} pins, and {pins} come back", ino.0);
         let Some(inode) = self.all.get_mut(&ino) else { return };
         inode.pins -= pins;
+        if inode.pins > 0 {
+            return;
+        }
         // The root keeps the pin with which it was made.
-        if inode.pins == 0 && self.all.remove(&ino).is_some_and(|inode| inode.open.is_some()) {
+        let Some(inode) = self.all.remove(&ino) else { return };
+        self.keeper.let_go(&inode.held);
+        if inode.open.is_some() {
             self.open.retain(|open| *open != ino);
         }
     }
 
-    /// Where this process finds an inode by a path: what calls take that want one.
-    pub(super) fn own_path(&self, ino: Ino) -> Result<String, Errno> {
-        Ok(format!("{OWN}/{}", self.get(ino)?.path.as_raw_fd()))
-    }
-
     /// The folder of this process's descriptors, and the name of an inode in it.
-    pub(super) fn own_name(&self, fd: impl AsFd) -> (BorrowedFd<'_>, String) {
+    pub(super) fn own_name(&self, fd: &impl AsFd) -> (BorrowedFd<'_>, String) {
         (self.own.as_fd(), fd.as_fd().as_raw_fd().to_string())
     }
 
     /// Opens an inode anew, for what `O_PATH` does not do. Only files and directories are opened: to open another
     /// inode does something.
     pub(super) fn reopen(&self, ino: Ino, flags: OFlags) -> io::Result<OwnedFd> {
-        let (path, kind) = self.path(ino).map_err(|errno| io::Errno::from_raw_os_error(i32::from(errno.0)))?;
-        if !matches!(kind, FileType::File | FileType::Directory) {
+        let told = |errno: Errno| io::Errno::from_raw_os_error(i32::from(errno.0));
+        if !matches!(self.kind(ino).map_err(told)?, FileType::File | FileType::Directory) {
             return Err(io::Errno::INVAL);
         }
-        let (own, name) = self.own_name(path);
+        let path = self.path(ino).map_err(told)?;
+        let (own, name) = self.own_name(&path);
         fs::openat(own, name, flags | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use esker_base::Errno;
 use esker_vfs::walk::PATH_BYTES_MAX;
 use esker_vfs::{Cookie, Entry, FileType, Ino, Listing, Name, New, NewKind, Remove, Rename, Row};
-use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx};
+use rustix::fs::{self, AtFlags, Mode, OFlags, ResolveFlags, SeekFrom, Statx, StatxFlags};
 use rustix::io;
 
 use super::HostFs;
@@ -42,13 +42,15 @@ impl HostFs {
         let inodes = self.inodes.borrow();
         let at = inodes.directory(dir)?;
         if dir == inodes.root() {
+            drop(at);
             drop(inodes);
             return self.inodes.borrow_mut().pin(dir);
         }
-        if stat(at)?.stx_nlink == 0 {
+        if stat(&at)?.stx_nlink == 0 {
             return Err(Errno::ENOENT);
         }
-        let above = open_above(at).map_err(errno)?;
+        let above = open_above(&at).map_err(errno)?;
+        drop(at);
         drop(inodes);
         let facts = stat(&above)?;
         self.check_inside(&above, Identity::of(&facts))?;
@@ -74,16 +76,17 @@ impl HostFs {
     pub(super) fn make(&self, dir: Ino, name: Name<'_>, new: New<'_>) -> Result<Entry, Errno> {
         let inodes = self.inodes.borrow();
         let at = inodes.directory(dir)?;
-        make_name(at, name, new)?;
+        make_name(&at, name, new)?;
         let own = || {
-            let made = open_name(at, name).map_err(errno)?;
+            let made = open_name(&at, name).map_err(errno)?;
             let facts = self.own(&made, new)?;
             Ok((made, facts))
         };
         let made = own().inspect_err(|_| {
             // What cannot be given to its owner does not stay.
-            let _gone = fs::unlinkat(at, name.bytes(), removal(new.what == NewKind::Directory));
+            let _gone = fs::unlinkat(&at, name.bytes(), removal(new.what == NewKind::Directory));
         });
+        drop(at);
         drop(inodes);
         let (made, facts) = made?;
         self.inodes.borrow_mut().give(made, &facts)
@@ -95,14 +98,15 @@ impl HostFs {
         }
         let inodes = self.inodes.borrow();
         let at = inodes.directory(dir)?;
-        if stat(at)?.stx_nlink == 0 {
+        if stat(&at)?.stx_nlink == 0 {
             return Err(Errno::ENOENT);
         }
-        let (own, place) = inodes.own_name(at);
+        let (own, place) = inodes.own_name(&at);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = fs::openat(own, place, flags, mode_bits(new.mode & 0o777)).map_err(errno)?;
         let (own, place) = inodes.own_name(&file);
         let made = fs::openat(own, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(errno)?;
+        drop(at);
         drop(inodes);
         let facts = self.own(&made, new)?;
         self.inodes.borrow_mut().give(made, &facts)
@@ -126,30 +130,52 @@ impl HostFs {
     /// Sets the mode of what is no symbolic link.
     pub(super) fn chmod(&self, path: impl AsFd, mode: u16) -> Result<(), Errno> {
         let inodes = self.inodes.borrow();
-        let (own, name) = inodes.own_name(path);
+        let (own, name) = inodes.own_name(&path);
         fs::chmodat(own, name, mode_bits(mode), AtFlags::empty()).map_err(errno)
     }
 
     pub(super) fn add_name(&self, ino: Ino, dir: Ino, name: Name<'_>) -> Result<Entry, Errno> {
         let inodes = self.inodes.borrow();
         let at = inodes.directory(dir)?;
-        let (path, kind) = inodes.path(ino)?;
-        if kind == FileType::Directory {
+        if inodes.kind(ino)? == FileType::Directory {
             return Err(Errno::EPERM);
         }
+        let path = inodes.path(ino)?;
         // The name of a descriptor is a link, which is followed once.
-        let (own, old) = inodes.own_name(path);
-        fs::linkat(own, old, at, name.bytes(), AtFlags::SYMLINK_FOLLOW).map_err(errno)?;
+        let (own, old) = inodes.own_name(&path);
+        fs::linkat(own, old, &at, name.bytes(), AtFlags::SYMLINK_FOLLOW).map_err(errno)?;
+        drop((path, at));
         drop(inodes);
         self.inodes.borrow_mut().pin(ino)
     }
 
     pub(super) fn remove_name(&self, dir: Ino, name: Name<'_>, what: Remove) -> Result<(), Errno> {
+        self.keep_what_goes(dir, name)?;
         let flags = removal(what == Remove::Directory);
         fs::unlinkat(self.inodes.borrow().directory(dir)?, name.bytes(), flags).map_err(errno)
     }
 
+    /// Gives the inode of a name a descriptor if it has none, because its last name may go.
+    fn keep_what_goes(&self, dir: Ino, name: Name<'_>) -> Result<(), Errno> {
+        let inodes = self.inodes.borrow();
+        if !inodes.has_handles() {
+            return Ok(());
+        }
+        let at = inodes.directory(dir)?;
+        let found = fs::statx(&at, name.bytes(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO);
+        drop(at);
+        drop(inodes);
+        match found {
+            Ok(stat) => self.inodes.borrow_mut().keep(Identity::of(&stat)),
+            // The call itself tells what is wrong.
+            Err(_) => Ok(()),
+        }
+    }
+
     pub(super) fn move_name(&self, from: (Ino, Name<'_>), to: (Ino, Name<'_>), how: Rename) -> Result<(), Errno> {
+        if how == Rename::Replace {
+            self.keep_what_goes(to.0, to.1)?;
+        }
         let inodes = self.inodes.borrow();
         let (old, new) = (inodes.directory(from.0)?, inodes.directory(to.0)?);
         match fs::renameat_with(old, from.1.bytes(), new, to.1.bytes(), rename_flags(how)).map_err(errno) {
@@ -160,9 +186,10 @@ impl HostFs {
     }
 
     pub(super) fn read_link(&self, ino: Ino) -> Result<Box<[u8]>, Errno> {
-        match self.inodes.borrow().path(ino)? {
-            (path, FileType::Symlink) => {
-                let target = fs::readlinkat(path, "", Vec::new()).map_err(errno)?;
+        let inodes = self.inodes.borrow();
+        match inodes.kind(ino)? {
+            FileType::Symlink => {
+                let target = fs::readlinkat(inodes.path(ino)?, "", Vec::new()).map_err(errno)?;
                 Ok(target.into_bytes().into())
             }
             _ => Err(Errno::EINVAL),
@@ -170,7 +197,9 @@ impl HostFs {
     }
 
     pub(super) fn entries(&self, dir: Ino, from: Cookie, mut into: Listing) -> Result<Listing, Errno> {
-        self.inodes.borrow().directory(dir)?;
+        if self.inodes.borrow().kind(dir)? != FileType::Directory {
+            return Err(Errno::ENOTDIR);
+        }
         let open = self.inodes.borrow().reopen(dir, OFlags::RDONLY | OFlags::DIRECTORY).map_err(errno)?;
         if from > Cookie::RESERVED {
             fs::seek(&open, SeekFrom::Start(from.0)).map_err(errno)?;

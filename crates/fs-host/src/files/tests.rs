@@ -24,10 +24,15 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
+        Bench::with(None)
+    }
+
+    /// With a descriptor for at most so many inodes.
+    fn with(kept: Option<usize>) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
         let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-        let fs = HostFs::open(&reactor.rt(), &Pool::default(), &dir.path().join("root")).unwrap();
+        let fs = HostFs::open_with(&reactor.rt(), &Pool::default(), &dir.path().join("root"), kept).unwrap();
         Bench { reactor, fs, dir }
     }
 
@@ -334,4 +339,59 @@ fn a_directory_in_memory_answers_at_once() {
     at_once(bench.begin(file, At::Offset(0), b"bytes").into_future()).unwrap();
     at_once(bench.fs.sync(call(), Sync::All).into_future()).unwrap();
     assert_eq!(at_once(bench.fs.read(call(), file, 1, 9).into_future()).unwrap().to_vec(), b"ytes");
+}
+
+/// Descriptors of this process.
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// What all calls find of a file that was made as number `nr` in a directory.
+fn look_at(bench: &Bench, dir: Ino, nr: usize) {
+    let (name, more) = (format!("f{nr}"), format!("g{nr}"));
+    let found = bench.find(dir, &name).unwrap();
+    assert_eq!(bench.wait(bench.fs.attr(call(), found.ino)).unwrap().size, 4);
+    assert_eq!(bench.read(found.ino, 0, 9).unwrap(), (nr as u32).to_le_bytes());
+    let set = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    assert_eq!(bench.wait(bench.fs.set_attr(call(), found.ino, set)).unwrap().mode, 0o600);
+    assert_eq!(bench.wait(bench.fs.link(call(), found.ino, dir, named(&more))).unwrap().attr.links, 2);
+    let renamed = bench.fs.rename(call(), (dir, named(&name)), (dir, named(&more)), Rename::Replace);
+    bench.wait(renamed).unwrap();
+    bench.wait(bench.fs.remove(call(), dir, named(&name), Remove::File)).unwrap();
+    bench.fs.forget(found.ino, 2);
+}
+
+#[test]
+fn more_inodes_than_descriptors_are_pinned_and_keep_their_bytes_without_a_name() {
+    const KEPT: usize = 20;
+    const FILES: usize = 1_000;
+    let bench = Bench::with(Some(KEPT));
+    if !bench.fs.inodes.borrow().opens_handles() {
+        return esker_skip::skip(esker_skip::Ability::Root, "the kernel opens handles for root alone");
+    }
+    let before = descriptors();
+    let dirs = ["a", "b"].map(|name| bench.make(bench.fs.root(), name, NewKind::Directory).ino);
+    let files: Vec<Ino> = (0..FILES)
+        .map(|nr| {
+            let ino = bench.make(dirs[nr % 2], &format!("f{nr}"), NewKind::File).ino;
+            bench.write(ino, At::Offset(0), &(nr as u32).to_le_bytes()).unwrap();
+            ino
+        })
+        .collect();
+    assert_eq!(bench.fs.inodes.borrow().counts().0, FILES + 3);
+    // Others are those of files that stay open for their bytes, and those of tests beside this one.
+    assert!(descriptors() < before + FILES / 2, "{} descriptors", descriptors());
+    assert!(bench.fs.inodes.borrow().has_handles());
+    (0..FILES).for_each(|nr| look_at(&bench, dirs[nr % 2], nr));
+    let deep = bench.make(dirs[1], "deep", NewKind::Directory).ino;
+    assert_eq!(bench.wait(bench.fs.parent(call(), deep)).unwrap().ino, dirs[1]);
+    // The last name goes, and the pin keeps the inode.
+    for (nr, ino) in files.iter().enumerate() {
+        let name = format!("g{nr}");
+        bench.wait(bench.fs.remove(call(), dirs[nr % 2], named(&name), Remove::File)).unwrap();
+        assert_eq!(bench.read(*ino, 0, 9).unwrap(), (nr as u32).to_le_bytes());
+        bench.fs.forget(*ino, 1);
+    }
+    assert_eq!(bench.fs.inodes.borrow().counts().0, 4);
+    assert!(descriptors() < before + FILES / 2, "{} descriptors", descriptors());
 }
