@@ -25,7 +25,7 @@ const PAGE: usize = 4096;
 const SHARES: [u64; 3] = [50, 80, 95];
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
-    let (bytes, rounds, overwrites) = lab.scale((GIB / 2, 3, 8_000), (4 * GIB, 20, 100_000));
+    let (bytes, rounds, overwrites) = lab.scale((GIB / 2, 3, 8_000), (2 * GIB, 10, 50_000));
     let mut ours = Arm::new(lab, ArmKind::Lfs, bytes)?;
     let mut figures = filled(lab, &mut ours, rounds)?;
     let ext4 = Arm::new(lab, ArmKind::Kernel(FileSystem::Ext4), bytes)?;

@@ -26,8 +26,9 @@ const IMAGE: Recipe = Recipe {
     modules: &["virtio_pci", "virtio_blk", "nilfs2", "fuse"],
 };
 const MEMORY_MIB: u32 = 1536;
-/// A guest that takes longer hangs.
-const LIMIT: Duration = Duration::from_secs(900);
+/// A guest that takes longer hangs. A write on both file systems takes a third of a second, with an emulated process
+/// for each.
+const LIMIT: Duration = Duration::from_secs(1_500);
 const DEVICE_BYTES: u64 = GIB;
 /// Bytes of the file.
 const FILE: u64 = 48 * MIB;
@@ -43,12 +44,15 @@ DD="/bin/dd status=none"
 # written DISK: bytes that the device took.
 written() { read -r _ _ _ _ _ _ sectors _ </sys/block/$1/stat; echo $((sectors * 512)); }
 
-# load: fills the file and overwrites it.
+# load NAME: fills the file and overwrites it, and says how far it is.
 load() {
+  made=0
   $DD if=/bin/esker of=/mnt/file bs=1M count=$FILE_MIB || return
   sync
   while read -r from to how; do
     $DD if=/bin/esker of=/mnt/file bs=4096 count=1 skip=$from seek=$to conv=notrunc${how:+,$how} || return
+    made=$((made + 1))
+    [ $((made % 500)) -ne 0 ] || echo "EVENT $1 made $made writes"
   done </tmp/writes
   sync
 }
@@ -61,7 +65,7 @@ mount_ours() { esker mount lfs /mnt --on "d = raw path=/dev/$1 @" --background -
 # use NAME DISK: mounts, loads and unmounts; the bytes of all that are told.
 use() {
   before=$(written $2)
-  mount_$1 $2 && load || { echo "EVENT $1 failed"; return; }
+  mount_$1 $2 && load $1 || { echo "EVENT $1 failed"; return; }
   echo "TOLD $1_sum $(sum)"
   esker umount /mnt 2>/dev/null || umount /mnt
   echo "TOLD $1_bytes $(($(written $2) - before))"
@@ -84,7 +88,7 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let drive =
         |path: &PathBuf| ["-drive".to_string(), format!("file={},format=raw,if=virtio,cache=unsafe", path.display())];
     let devices = disks.iter().flat_map(drive).collect();
-    let writes = lab.scale(600, 6_000);
+    let writes = lab.scale(600, 2_000);
     let (programs, job) = (vec![("esker", own.as_path())], job(lab.seed, writes));
     let guest =
         Guest { image: &image, programs, library: SHELL, job, devices, cpus: 2, memory_mib: MEMORY_MIB, limit: LIMIT };

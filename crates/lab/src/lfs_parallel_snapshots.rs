@@ -13,7 +13,7 @@ use esker_fs_lfs::{LfsConfig, SnapshotCounting};
 
 use crate::lfs_mounted::{BLOCK, Disk};
 use crate::lfs_replay::{COST_BENEFIT, GREEDY, HDD, volume_bytes};
-use crate::lfs_trace::{Outcome, Played, Trace, played_all};
+use crate::lfs_trace::{Outcome, Played, Told, Trace, played_all};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 /// Bytes of the volume over those of `lfs-replay`. Snapshots of a small part hold files that pass, which are large in
@@ -38,7 +38,7 @@ impl Arm {
 
 /// The part of lair62 that is played here: there are nine arms.
 fn trace(lab: &Lab<'_>) -> Trace {
-    let (scale, length) = lab.scale((0.001, 0.3), (0.05, 1.0));
+    let (scale, length) = lab.scale((0.001, 0.3), (0.005, 1.0));
     Trace { seed: lab.seed, scale, length }
 }
 
@@ -108,8 +108,9 @@ fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
         has_snapshots: arm.has_snapshots,
     });
     let plans: Vec<Played> = plans.collect();
-    played_all(&plans, |number, outcome| {
-        lab.say(format!(
+    played_all(&plans, |number, told| match told {
+        Told::Tenths(tenths) => lab.say(format!("{}: {tenths} tenths", arms[number].name)),
+        Told::Ended(outcome) => lab.say(format!(
             "{}: {:.1} s, {:.0} MiB, cleaner {:.3} of the blocks, inaccuracy {:.5}, at worst {:.5}, {} calls without \
              room",
             arms[number].name,
@@ -119,6 +120,6 @@ fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
             mean(outcome),
             timing::worst(&outcome.miscounted),
             outcome.report.no_room
-        ));
+        )),
     })
 }

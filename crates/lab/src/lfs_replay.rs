@@ -13,7 +13,7 @@ use esker_fs_lfs::LfsConfig;
 use esker_report::{Axis, Figure as Plot, Series};
 
 use crate::lfs_mounted::{BLOCK, Disk};
-use crate::lfs_trace::{Outcome, Played, Step, Trace, played_all, sized};
+use crate::lfs_trace::{Outcome, Played, Step, Told, Trace, played_all, sized};
 use esker_lab_kit::{Figure, Lab, LabError, timing};
 
 pub(crate) const HDD: (&str, &str) = ("hdd", "disk-model profile=hdd-7200-2021");
@@ -31,10 +31,10 @@ const LIVE_FULL: f64 = 0.816;
 const POINTS: usize = 100;
 const BINS: usize = 64;
 
-/// The part of lair62 that is played: a twentieth of its files, or a hundredth if it is to be quick. Its length in time
+/// The part of lair62 that is played: a fiftieth of its files, or a hundredth if it is to be quick. Its length in time
 /// stays, so that lifetimes of files keep their ratio to the time in which the log goes round.
 pub(crate) fn trace(lab: &Lab<'_>) -> Trace {
-    Trace { seed: lab.seed, scale: lab.scale(0.01, 0.05), length: 1.0 }
+    Trace { seed: lab.seed, scale: lab.scale(0.01, 0.02), length: 1.0 }
 }
 
 /// Bytes of a segment: a volume has hundreds.
@@ -119,6 +119,12 @@ struct Arm {
     policy: &'static str,
 }
 
+impl Arm {
+    fn name(&self) -> String {
+        format!("{}, {}", self.policy, self.device.0)
+    }
+}
+
 fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
     let plans = arms.iter().map(|arm| Played {
         trace: trace(lab),
@@ -130,34 +136,36 @@ fn outcomes(lab: &Lab<'_>, arms: &[Arm]) -> Result<Vec<Outcome>, LabError> {
         has_snapshots: false,
     });
     let plans: Vec<Played> = plans.collect();
-    played_all(&plans, |number, outcome| {
-        let (arm, report) = (&arms[number], &outcome.report);
-        lab.say(format!(
-            "{}, {}: {:.1} simulated s, {} MiB in {} calls, {:.0} MiB on the disk, cleaner {:.3} of it in {} steps, \
-             median efficiency {:.3}, {} calls without room, {} failed, {} waits in vain",
-            arm.policy,
-            arm.device.0,
-            outcome.seconds,
-            report.bytes_written / MIB,
-            report.calls,
-            outcome.blocks * BLOCK as f64 / MIB as f64,
-            outcome.gc_share(),
-            outcome.steps.len(),
-            middle_efficiency(&outcome.steps),
-            report.no_room,
-            report.failed,
-            outcome.waited_in_vain
-        ));
+    played_all(&plans, |number, told| match told {
+        Told::Tenths(tenths) => lab.say(format!("{}: {tenths} tenths", arms[number].name())),
+        Told::Ended(outcome) => lab.say(format!("{}: {}", arms[number].name(), outcome.told())),
     })
 }
 
 fn draw(lab: &Lab<'_>, arms: &[Arm], outcomes: Vec<Outcome>) {
-    let named = arms.iter().map(|arm| format!("{}, {}", arm.policy, arm.device.0));
-    let log: Vec<(String, Outcome)> = named.zip(outcomes).collect();
+    let log: Vec<(String, Outcome)> = arms.iter().map(Arm::name).zip(outcomes).collect();
     plots(&log).into_iter().for_each(|plot| lab.draw(plot));
 }
 
 impl Outcome {
+    fn told(&self) -> String {
+        let report = &self.report;
+        format!(
+            "{:.1} simulated s, {} MiB in {} calls, {:.0} MiB on the disk, cleaner {:.3} of it in {} steps, median \
+             efficiency {:.3}, {} calls without room, {} failed, {} waits in vain",
+            self.seconds,
+            report.bytes_written / MIB,
+            report.calls,
+            self.blocks * BLOCK as f64 / MIB as f64,
+            self.gc_share(),
+            self.steps.len(),
+            middle_efficiency(&self.steps),
+            report.no_room,
+            report.failed,
+            self.waited_in_vain
+        )
+    }
+
     fn figures(&self, arm: &Arm) -> [Figure; 3] {
         let id = |what: &str| format!("{}_{}_{what}", arm.word, arm.device.0);
         [
@@ -231,7 +239,7 @@ mod tests {
         let disk = Disk { model: SSD.1, bytes, segment_bytes: Some(MIB / 4) };
         let config = LfsConfig { snapshots: SnapshotCounting::All, ..LfsConfig::usual() };
         let plan = Played { trace, disk, still: 2 * MIB, policy: GREEDY, config, looks: 3, has_snapshots: true };
-        let outcome = played(plan).unwrap();
+        let outcome = played(plan, drop).unwrap();
         let (steps, share) = (outcome.steps.len(), outcome.gc_share());
         assert!(steps > 0 && share > 0.0 && share < 1.0, "{steps} steps, {share} copied");
         assert!(outcome.steps.iter().all(|step| (0.0..=1.0).contains(&step.efficiency)));

@@ -194,8 +194,22 @@ impl Shared {
     }
 }
 
+/// What is told while traces are played.
+pub(crate) enum Told<'o> {
+    /// So many tenths of it are.
+    Tenths(u64),
+    /// All of it is.
+    Ended(&'o Outcome),
+}
+
+/// The same on its way from a thread.
+enum Heard {
+    Tenths(u64),
+    Ended(Box<Outcome>),
+}
+
 /// Plays traces, as many at once as there are CPUs: each has a world of its own. `say` hears of each as it ends.
-pub(crate) fn played_all(plans: &[Played], say: impl Fn(usize, &Outcome)) -> Result<Vec<Outcome>, LabError> {
+pub(crate) fn played_all(plans: &[Played], say: impl Fn(usize, Told<'_>)) -> Result<Vec<Outcome>, LabError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
     let (next, (sender, ended)) = (AtomicUsize::new(0), mpsc::channel());
     std::thread::scope(|scope| {
@@ -204,16 +218,22 @@ pub(crate) fn played_all(plans: &[Played], say: impl Fn(usize, &Outcome)) -> Res
             scope.spawn(move || {
                 while let Some((number, plan)) = take(plans, next) {
                     // The receiver ends early with the first error.
-                    let _ = sender.send((number, played(*plan)));
+                    let told = sender.clone();
+                    let outcome = played(*plan, move |tenths| drop(told.send((number, Ok(Heard::Tenths(tenths))))));
+                    let _ = sender.send((number, outcome.map(|outcome| Heard::Ended(Box::new(outcome)))));
                 }
             });
         }
         drop(sender);
         let mut outcomes: Vec<Option<Outcome>> = plans.iter().map(|_| None).collect();
-        for (number, outcome) in ended {
-            let outcome = outcome?;
-            say(number, &outcome);
-            outcomes[number] = Some(outcome);
+        for (number, heard) in ended {
+            match heard? {
+                Heard::Tenths(tenths) => say(number, Told::Tenths(tenths)),
+                Heard::Ended(outcome) => {
+                    say(number, Told::Ended(&outcome));
+                    outcomes[number] = Some(*outcome);
+                }
+            }
         }
         Ok(outcomes.into_iter().flatten().collect())
     })
@@ -224,8 +244,8 @@ fn take<'p>(plans: &'p [Played], next: &AtomicUsize) -> Option<(usize, &'p Playe
     plans.get(number).map(|plan| (number, plan))
 }
 
-/// Plays a trace.
-pub(crate) fn played(plan: Played) -> Result<Outcome, LabError> {
+/// Plays a trace. `tell` gets the tenths of it that are played.
+pub(crate) fn played(plan: Played, tell: impl Fn(u64) + 'static) -> Result<Outcome, LabError> {
     Mounted::on(plan.trace.seed, plan.disk, plan.config, async move |mounted| {
         mounted.write("still", 0, plan.still).await?;
         mounted.sync().await?;
@@ -245,6 +265,7 @@ pub(crate) fn played(plan: Played) -> Result<Outcome, LabError> {
             snapshots,
             miscounted: Vec::new(),
             waited_in_vain: 0,
+            tell: Box::new(tell),
         };
         let outcome = player.play().await?;
         shared.has_ended.set(true);
@@ -263,6 +284,8 @@ struct Player {
     snapshots: Snapshots,
     miscounted: Vec<f64>,
     waited_in_vain: u64,
+    /// Gets the tenths that are played.
+    tell: Box<dyn Fn(u64)>,
 }
 
 /// The snapshots that stay, the oldest first.
@@ -301,6 +324,7 @@ impl Player {
         let mut lines = BufReader::with_capacity(MIB as usize, NfsGenerator::new(trace.shape()));
         // Each operation has two lines, and others stand between them.
         let lines_per_look = (2 * trace.operations()).checked_div(self.plan.looks).unwrap_or(u64::MAX);
+        let lines_per_tenth = (trace.operations() / 5).max(1);
         let (mut line, mut first, mut apart) = (Vec::new(), None, 0.0);
         let (begun, before) = (self.mounted.seconds(), self.mounted.blocks_written());
         while next(&mut lines, &mut line)? {
@@ -309,6 +333,9 @@ impl Player {
             run.line(&line, false).await;
             let done = self.shared.line.get() + 1;
             self.shared.line.set(done);
+            if done.is_multiple_of(lines_per_tenth) {
+                (self.tell)(done / lines_per_tenth);
+            }
             if done.is_multiple_of(LINES_PER_LOOK) {
                 self.wait_for_room().await?;
             }
