@@ -162,13 +162,15 @@ impl HostFs {
             return Ok(());
         }
         let at = inodes.directory(dir)?;
-        let found = fs::statx(&at, name.bytes(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::INO);
+        let wanted = StatxFlags::INO | StatxFlags::NLINK | StatxFlags::TYPE;
+        let found = fs::statx(&at, name.bytes(), AtFlags::SYMLINK_NOFOLLOW, wanted);
         drop(at);
         drop(inodes);
-        match found {
-            Ok(stat) => self.inodes.borrow_mut().keep(Identity::of(&stat)),
-            // The call itself tells what is wrong.
-            Err(_) => Ok(()),
+        // The call itself tells why there is no such name.
+        let Ok(stat) = found else { return Ok(()) };
+        match stat.stx_nlink > 1 && kind_of(&stat)? != FileType::Directory {
+            true => Ok(()),
+            false => self.inodes.borrow_mut().keep(Identity::of(&stat)),
         }
     }
 
