@@ -73,9 +73,9 @@ impl Signals {
     }
 }
 
-/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process, also if it was started
-/// with it ignored, as nohup(1) does: the terminal is gone, and a read of it, which crossterm repeats without end,
-/// returns nothing.
+/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process, also if it was
+/// started with it ignored, as nohup(1) does: the terminal is gone, and a read of it, which crossterm repeats without
+/// end, returns nothing.
 ///
 /// # Errors
 /// The kernel's.
