@@ -44,8 +44,10 @@ pub struct Advice {
     pub pace: String,
     /// The traces.
     pub traces: Vec<Facts>,
-    /// Requests that were looked at, and left out because there are too many.
+    /// Requests of which estimates are made, and those before and behind them that are only played.
     pub requests: [u64; 2],
+    /// When the former begin, in nanoseconds since the start of the traces.
+    pub window_begun_ns: u64,
     /// The best proposal; `None` if none answers the question.
     pub winner: Option<usize>,
     /// The answer in one sentence.
@@ -177,6 +179,7 @@ impl Advice {
             pace: told.pace.clone(),
             traces: told.traces.to_vec(),
             requests: [told.columns.len() as u64, told.columns.left_out],
+            window_begun_ns: told.columns.begun,
             headline: headline(told, &rows, winner),
             reasons: winner.map_or(Vec::new(), |winner| reasons(told, &rows, winner)),
             changes: winner.map_or(Vec::new(), |winner| changes(told, &rows, winner)),

@@ -1,5 +1,7 @@
 //! What a load asks, request by request, in columns that one pass over the traces fills.
 
+use std::ops::Range;
+
 use esker_base::units::{KIB, MIB};
 use esker_caching::curve::Distances;
 use esker_caching::ids::Ids;
@@ -10,13 +12,14 @@ use esker_tiering::Classifier;
 use esker_trace_block::{Op, Record};
 
 use crate::error::AdviseError;
+use crate::window::Busiest;
 
 /// Sizes of lines at which distances are known.
 pub const LINES: [u64; 5] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB];
 /// The distance of what was never used before.
 pub const NEVER: u32 = u32::MAX;
-/// Requests that are looked at. Of longer traces the beginning counts.
-pub const REQUESTS_MAX: usize = 10_000_000;
+/// Requests that are looked at. Of longer traces the busiest window counts.
+const REQUESTS_MAX: usize = 10_000_000;
 /// Streams that are told apart, as the tier does.
 const HEADS: usize = 32;
 /// A stream that has run for so many bytes passes by caches, as it does by default.
@@ -27,7 +30,7 @@ const BYPASS: u64 = 4 * MIB;
 /// Distances and streams are those of a second pass over the same traces: what a cache in its steady state sees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
-    /// When each comes, in nanoseconds.
+    /// When each comes, in nanoseconds: of a whole trace since its start, of a window since its first request.
     pub at: Vec<u64>,
     /// First byte on the joined volume.
     pub offset: Vec<u64>,
@@ -48,8 +51,10 @@ pub struct Columns {
     pub planned: Vec<u32>,
     /// End of the last byte.
     pub reach: u64,
-    /// Requests beyond those that are looked at.
+    /// Requests before and behind the window that is looked at.
     pub left_out: u64,
+    /// When the window begins, in nanoseconds since the start of the traces.
+    pub begun: u64,
 }
 
 impl Columns {
@@ -58,10 +63,15 @@ impl Columns {
     /// # Errors
     /// An unreadable trace, one without times, or no read and no write.
     pub fn of(prepared: &Prepared) -> Result<Columns, AdviseError> {
+        Columns::of_busiest(prepared, REQUESTS_MAX)
+    }
+
+    /// The same of the busiest window of so many requests.
+    pub(crate) fn of_busiest(prepared: &Prepared, most: usize) -> Result<Columns, AdviseError> {
         if prepared.speed().is_none() {
             return Err(AdviseError::Untimed);
         }
-        let mut filling = Filling::new();
+        let mut filling = Filling::new(window(prepared, most)?);
         prepared.visit_requests(|record| filling.warm(record))?;
         filling.begin();
         prepared.visit_requests(|record| filling.add(record))?;
@@ -100,30 +110,57 @@ impl Columns {
     }
 }
 
+/// Numbers of the requests that are looked at, among those that are counted.
+fn window(prepared: &Prepared, most: usize) -> Result<Range<u64>, AdviseError> {
+    let requests: u64 = prepared.facts().iter().map(|facts| facts.requests).sum();
+    if requests <= most as u64 {
+        return Ok(0..u64::MAX);
+    }
+    let mut busiest = Busiest::new(most);
+    prepared.visit_requests(|record| {
+        if is_counted(record) {
+            busiest.add(record.at.0);
+        }
+    })?;
+    Ok(busiest.range())
+}
+
+fn is_counted(record: &Record) -> bool {
+    record.op.is_transfer() && record.len > 0
+}
+
 /// Columns that are being filled.
 struct Filling {
     columns: Columns,
+    window: Range<u64>,
+    /// Requests of this pass that were counted.
+    seen: u64,
     distances: [Distances; LINES.len()],
     ids: [Ids; LINES.len()],
     heads: Classifier,
     streams: Streams,
-    warmed: usize,
 }
 
 impl Filling {
-    fn new() -> Filling {
+    fn new(window: Range<u64>) -> Filling {
         Filling {
             columns: Columns::default(),
+            window,
+            seen: 0,
             distances: LINES.map(|_| Distances::new()),
             ids: LINES.map(|_| Ids::new()),
             heads: Classifier::new(HEADS),
             streams: Streams::new(HEADS),
-            warmed: 0,
         }
     }
 
-    fn is_counted(record: &Record) -> bool {
-        record.op.is_transfer() && record.len > 0
+    /// Counts a request, and answers whether it is looked at.
+    fn is_in_window(&mut self, record: &Record) -> bool {
+        if !is_counted(record) {
+            return false;
+        }
+        self.seen += 1;
+        self.window.contains(&(self.seen - 1))
     }
 
     /// Whether a request passes by caches, and its distances.
@@ -142,32 +179,33 @@ impl Filling {
     }
 
     fn warm(&mut self, record: &Record) {
-        if Filling::is_counted(record) && self.warmed < REQUESTS_MAX {
-            self.warmed += 1;
+        if self.is_in_window(record) {
             self.uses(record);
         }
     }
 
     /// The first pass is over, and its requests are as many as those of the second one.
     fn begin(&mut self) {
-        let columns = &mut self.columns;
-        columns.at.reserve(self.warmed);
-        columns.offset.reserve(self.warmed);
-        columns.distance.iter_mut().for_each(|column| column.reserve(self.warmed));
+        let window = self.window.start..self.window.end.min(self.seen);
+        let (columns, requests) = (&mut self.columns, window.end.saturating_sub(window.start) as usize);
+        columns.left_out = self.seen - requests as u64;
+        columns.at.reserve(requests);
+        columns.offset.reserve(requests);
+        columns.distance.iter_mut().for_each(|column| column.reserve(requests));
+        self.seen = 0;
     }
 
     fn add(&mut self, record: &Record) {
-        if !Filling::is_counted(record) {
-            return;
-        }
-        if self.columns.len() == REQUESTS_MAX {
-            self.columns.left_out += 1;
+        if !self.is_in_window(record) {
             return;
         }
         let (passes_by, distances) = self.uses(record);
         let is_random = self.heads.is_random(record.offset);
         let columns = &mut self.columns;
-        columns.at.push(record.at.0);
+        if columns.left_out > 0 && columns.at.is_empty() {
+            columns.begun = record.at.0;
+        }
+        columns.at.push(record.at.0 - columns.begun);
         columns.offset.push(record.offset);
         columns.bytes.push(u32::try_from(record.len).unwrap_or(u32::MAX));
         columns.is_write.push(record.op == Op::Write);

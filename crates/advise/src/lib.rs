@@ -5,10 +5,10 @@
 //!
 //! Invariant: touches no file or thread and reads no clock but `Rt`'s; recommends nothing that was not played.
 //!
-//! Reading order: [`catalogue`] (what can be bought), [`service`] (how fast that is), [`columns`] (what is asked),
-//! [`proposal`] with `stacks` (what can be built of it). Then come estimates: `screen` with `queue`, `segments`,
-//! `placing` and `sequences`. Last come [`question`] (what is wanted), [`adviser`] (all of it), [`advice`] (what comes
-//! of it), [`page`] (for people).
+//! Reading order: [`catalogue`] (what can be bought), [`service`] (how fast that is), [`columns`] with `window` (what
+//! is asked), [`proposal`] with `stacks` (what can be built of it). Then come estimates: `screen` with `queue`,
+//! `segments`, `placing` and `sequences`. Last come [`question`] (what is wanted), [`adviser`] (all of it), [`advice`]
+//! (what comes of it), [`page`] (for people).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -33,6 +33,7 @@ mod stacks;
 mod tests;
 mod text;
 pub mod trial;
+mod window;
 
 pub use advice::Advice;
 pub use adviser::{Adviser, Settings};

@@ -116,6 +116,7 @@ impl State<'_> {
             extent_bytes: tiering.extent as f64,
             idle_nowhere: 0,
             fill: FILL,
+            consolidates: true,
         };
         if epoch.check().is_err() {
             return;

@@ -9,7 +9,7 @@ use esker_trace_block::{Op, Record};
 
 use crate::proposal::Shape;
 use crate::question::Target;
-use crate::{Advice, AdviseError, Adviser, Offer, Question, Settings, catalogue, trial};
+use crate::{Advice, AdviseError, Adviser, Columns, Offer, Question, Settings, catalogue, trial};
 
 /// A disk, and a drive that may only stand before it.
 const SHOP: &str = "[[device]]\nname = \"hdd-7200-2021\"\n[[device]]\nname = \"ssd-sata-2021\"\nrole = \"fast\"\n";
@@ -186,4 +186,23 @@ fn columns_tell_distances_of_a_second_time() {
     assert_eq!((columns.len(), columns.left_out), (500, 0));
     assert!(columns.distance[0].iter().all(|lines| *lines <= 500), "each page was used the first time");
     assert!(columns.footprint() <= 500 * 4 * KIB && columns.read_hits(0, MIB) < columns.read_hits(0, 4 * MIB));
+}
+
+#[test]
+fn of_a_longer_trace_the_busiest_window_is_estimated() {
+    // A hundred requests in the midst come ten times as fast.
+    let at =
+        |number: u64| 25_000_000 * number.min(200) + 2_500_000 * number.clamp(200, 300) + 25_000_000 * number.max(300);
+    let record = |number: u64| Record { at: Nanos(at(number) - at(0)), offset: number * MIB, ..busy_record() };
+    let trace = Trace::from_records("rush", (0..500).map(record).collect());
+    let prepared = ComparisonPlan::of(vec![trace]).prepare(&silent()).unwrap();
+    let columns = Columns::of_busiest(&prepared, 100).unwrap();
+    assert_eq!((columns.len(), columns.left_out, columns.begun), (100, 400, 200 * 25_000_000));
+    assert_eq!((columns.at[0], columns.span_ns()), (0, 99 * 2_500_000));
+    assert_eq!(columns.offset[0], 200 * MIB);
+    assert_eq!(Columns::of_busiest(&prepared, 500).unwrap(), Columns::of(&prepared).unwrap());
+}
+
+fn busy_record() -> Record {
+    Record { at: Nanos(0), volume: 0, op: Op::Read, offset: 0, len: 4 * KIB, who: 0 }
 }

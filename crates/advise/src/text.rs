@@ -25,7 +25,8 @@ impl Advice {
         let [looked, left] = self.requests;
         text += &format!("\n{looked} requests");
         if left > 0 {
-            text += &format!("; {left} more were left out");
+            let begun = Nanos(self.window_begun_ns);
+            text += &format!(" in the busiest window, from {begun} on, are estimated; {left} more are only played");
         }
         text + &format!("; {}; {} proposals; seed {}", self.pace, self.rows.len(), self.seed)
     }

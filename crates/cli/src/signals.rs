@@ -73,8 +73,9 @@ impl Signals {
     }
 }
 
-/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process: the terminal is gone,
-/// and a read of it, which crossterm repeats without end, returns nothing.
+/// A flag that SIGINT and SIGTERM raise, for a loop that waits for keys. SIGHUP ends the process, also if it was
+/// started with it ignored, as nohup(1) does: the terminal is gone, and a read of it, which crossterm repeats without
+/// end, returns nothing.
 ///
 /// # Errors
 /// The kernel's.
@@ -83,6 +84,7 @@ pub fn end_of_screen() -> io::Result<Arc<AtomicBool>> {
     for signal in [SIGINT, SIGTERM] {
         flag::register(signal, asked.clone())?;
     }
+    flag::register_conditional_default(SIGHUP, Arc::new(AtomicBool::new(true)))?;
     Ok(asked)
 }
 

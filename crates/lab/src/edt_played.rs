@@ -19,6 +19,7 @@ use esker_tiering::sheet::{SAS, peak_w};
 use esker_trace_block::Record;
 use esker_trace_block::generate::Profile;
 
+use crate::edt_rest;
 use crate::edt_start::{Placed, begin};
 use crate::edt_testbed::{
     BY_COST, Clients, EXTENT, Testbed, Waits, all_moved, bases, faster, on_one_volume, order, told, usages,
@@ -28,9 +29,9 @@ use crate::played::{asked, stat};
 /// Equal cost: one array of four of each type, or three of SAS. One disk stands for an array.
 const TIER: [u32; 3] = [1, 1, 1];
 const ARRAY: [u32; 3] = [0, 3, 0];
-const DISKS: f64 = 4.0;
+pub(crate) const DISKS: f64 = 4.0;
 /// By how much a day of servers is faster, in the short and the long form.
-const SPEEDS: [u64; 2] = [50, 12];
+pub(crate) const SPEEDS: [u64; 2] = [50, 12];
 const DAY: Nanos = Nanos::secs(86_400);
 const EPOCH: Nanos = Nanos::secs(1_800);
 const LOOK: Nanos = Nanos::secs(60);
@@ -40,26 +41,35 @@ const LEFT_OUT: u32 = 5;
 const EQUAL_EPOCHS: u32 = 40;
 
 /// Requests at their speed, on one volume.
-struct Load {
+pub(crate) struct Load {
     records: Vec<Record>,
-    bytes: u64,
+    pub(crate) bytes: u64,
     /// The first byte of each volume.
     bases: Vec<u64>,
 }
 
 /// What a run found behind its first epoch.
-struct Found {
-    waits: Waits,
+pub(crate) struct Found {
+    pub(crate) waits: Waits,
     /// Those of the second half of the day.
     late: Waits,
     /// Mean power of all devices, watts.
-    watts: f64,
-    moved: f64,
+    pub(crate) watts: f64,
+    pub(crate) late_watts: f64,
+    pub(crate) moved: f64,
     /// What a tier did, for people.
-    told: String,
+    pub(crate) told: String,
 }
 
 impl Load {
+    /// A generated day of servers with a part of its bytes and requests, so many times as fast.
+    pub(crate) fn of_servers(lab: &Lab<'_>, name: &str, factors: [f64; 2]) -> Result<Load, LabError> {
+        Load::new(lab, name, factors, |profile| {
+            let data = profile.volume.iter_mut().filter(|volume| volume.name == "data");
+            data.for_each(|volume| volume.count -= LEFT_OUT);
+        })
+    }
+
     /// A generated trace with a part of its bytes and requests, so many times as fast. `adapt` changes its profile.
     fn new(lab: &Lab<'_>, name: &str, [part, speed]: [f64; 2], adapt: impl Fn(&mut Profile)) -> Result<Load, LabError> {
         let mut profile = Profile::builtin(name).map_err(LabError::data)?.scaled(part);
@@ -68,13 +78,21 @@ impl Load {
         Ok(Load { records, bytes: bytes.next_multiple_of(EXTENT), bases: bases(&profile).0 })
     }
 
-    /// What places the extents of a day, played so many times as fast.
-    fn placed(&self, speed: u64) -> Placed<'_> {
+    /// From noon on only one of so many volumes is used.
+    pub(crate) fn rest_from_noon(&mut self, volumes: u32, speed: u64) {
+        let noon = Nanos(DAY.0 / 2 / speed);
+        self.records.retain(|record| record.at < noon || record.volume.is_multiple_of(volumes));
+    }
+
+    /// What places the extents of a day, played so many times as fast, on so many devices of each type.
+    pub(crate) fn placed(&self, counts: [u32; 3], speed: u64) -> Placed<'_> {
+        let testbed = Testbed { counts, shrink: speed, extent: EXTENT };
+        let ends = (0..).zip(counts).flat_map(|(tier, count)| vec![(tier, testbed.room(tier, 1)); count as usize]);
         Placed {
             records: &self.records,
             extents: (self.bytes / EXTENT) as usize,
             bases: &self.bases,
-            rooms: Testbed { counts: TIER, shrink: speed, extent: EXTENT }.rooms(),
+            ends: ends.collect(),
             epoch_s: EPOCH.as_secs_f64() / speed as f64,
             epochs: (DAY.0 / EPOCH.0) as usize,
         }
@@ -91,20 +109,18 @@ pub(crate) fn run_msr(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     for (name, suffix) in [("msr-like", ""), ("msr-shift", "_shift")] {
         figures.extend(day(lab, name, suffix)?);
     }
+    figures.extend(edt_rest::run(lab)?);
     Ok(figures)
 }
 
 /// A day of servers on all systems.
 fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError> {
     let speed = lab.scale(SPEEDS[0], SPEEDS[1]);
-    let adapt = |profile: &mut Profile| {
-        profile.volume.iter_mut().filter(|volume| volume.name == "data").for_each(|volume| volume.count -= LEFT_OUT);
-    };
-    let load = Load::new(lab, name, [1.0 / (DISKS * speed as f64), speed as f64], adapt)?;
-    let times = format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed);
+    let load = Load::of_servers(lab, name, [1.0 / (DISKS * speed as f64), speed as f64])?;
+    let times = times(speed);
     let sas = Testbed { counts: ARRAY, shrink: speed, extent: EXTENT }.array(SAS);
     let tier = |plan: &str, objective: &str| load.tier(TIER, speed, &format!("{times} plan={plan} {objective}"));
-    let placed = load.placed(speed);
+    let placed = load.placed(TIER, speed);
     let (balanced, fixed) = (placed.balanced(), placed.fixed());
     let played = |system: &str, text: &str, start: &[usize]| {
         let found = play_day(lab, text, &load, start, speed)?;
@@ -161,8 +177,13 @@ fn day(lab: &Lab<'_>, name: &str, suffix: &str) -> Result<Vec<Figure>, LabError>
     Ok(figures)
 }
 
+/// Epochs and looks of a tier whose load is played so many times as fast.
+pub(crate) fn times(speed: u64) -> String {
+    format!("epoch={}ns look={}ns", EPOCH.0 / speed, LOOK.0 / speed)
+}
+
 /// Plays a day, and tells of what is behind its first epoch. A tier begins with its extents on the ends of `start`.
-fn play_day(lab: &Lab<'_>, text: &str, load: &Load, start: &[usize], speed: u64) -> Result<Found, LabError> {
+pub(crate) fn play_day(lab: &Lab<'_>, text: &str, load: &Load, start: &[usize], speed: u64) -> Result<Found, LabError> {
     let Rig { world, stack } = Rig::simulated(lab.seed, text)?;
     let records = load.records.clone();
     let (day, epoch) = (faster(DAY, speed as f64), faster(EPOCH, speed as f64));
@@ -170,22 +191,25 @@ fn play_day(lab: &Lab<'_>, text: &str, load: &Load, start: &[usize], speed: u64)
     world.block_on(async move {
         let (begun, elsewhere) = begin(&stack, &start, epoch.0).await?;
         let clients = Clients::new(&stack);
-        let mut before = None;
+        // What was used until the end of the first epoch, and until noon.
+        let mut until = Vec::new();
         for record in &records {
-            if before.is_none() && record.at >= epoch {
-                before = Some(used(&stack));
+            if [epoch, day / 2].get(until.len()).is_some_and(|time| record.at >= *time) {
+                until.push(used(&stack));
             }
             clients.send(record).await;
         }
-        let [joules, moved] = before.expect("a day has requests in it");
+        let &[[joules, moved], [noon, _]] = until.as_slice() else { return Err(LabError::data("a day is too short")) };
         stack.rt().sleep_until(begun + day).await;
         let now = used(&stack);
+        let watts = |joules: f64, from: Nanos| (now[0] - joules) / (day - from).as_secs_f64();
         clients.ended().await;
         let begin = if start.is_empty() { String::new() } else { format!(", {elsewhere} began elsewhere") };
         Ok(Found {
             waits: clients.between(epoch, day),
             late: clients.between(day / 2, day),
-            watts: (now[0] - joules) / (day.0 - epoch.0) as f64 * 1e9,
+            watts: watts(joules, epoch),
+            late_watts: watts(noon, day / 2),
             moved: now[1] - moved,
             told: if is_tier(&stack) { told(&stack) + &begin } else { String::new() },
         })

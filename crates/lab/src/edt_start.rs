@@ -22,8 +22,9 @@ pub(crate) struct Placed<'a> {
     pub extents: usize,
     /// The first byte of each volume.
     pub bases: &'a [u64],
-    /// Extents for which each end has room; one device of each type of the thesis is an end.
-    pub rooms: [usize; 3],
+    /// Type of each end, a number of the thesis' sheets, and the extents for which the end has room. An end is one
+    /// device.
+    pub ends: Vec<(usize, usize)>,
     /// Length of an epoch at the speed of the records, and epochs.
     pub epoch_s: f64,
     pub epochs: usize,
@@ -34,13 +35,14 @@ impl Placed<'_> {
     /// One that fits on no end is cut.
     pub(crate) fn balanced(&self) -> Vec<usize> {
         let iops = Sheet::thesis().map(|sheet| sheet.iops);
-        let (mut rooms, mut loads, mut ends) = (self.rooms, [0.0; 3], vec![0; self.extents]);
+        let mut rooms: Vec<usize> = self.ends.iter().map(|(_, room)| *room).collect();
+        let (mut loads, mut ends) = (vec![0.0; rooms.len()], vec![0; self.extents]);
         for (first, last, requests) in self.volumes() {
-            let share = |end: &usize| (loads[*end] + requests) / iops[*end];
-            let fit = (0..3).filter(|end| rooms[*end] >= last - first);
+            let share = |end: &usize| (loads[*end] + requests) / iops[self.ends[*end].0];
+            let fit = (0..rooms.len()).filter(|end| rooms[*end] >= last - first);
             let whole = fit.min_by(|a, b| share(a).total_cmp(&share(b)));
             for extent in &mut ends[first..last] {
-                let roomiest = || (0..3).max_by_key(|end| rooms[*end]).expect("there are three");
+                let roomiest = || (0..rooms.len()).max_by_key(|end| rooms[*end]).expect("there is an end");
                 *extent = whole.unwrap_or_else(roomiest);
                 rooms[*extent] = rooms[*extent].saturating_sub(1);
                 loads[*extent] += requests / (last - first) as f64;
@@ -70,11 +72,23 @@ impl Placed<'_> {
         let history = History::new(&sheets, EXTENT as f64, epochs.iter().map(Vec::as_slice));
         let idle = |id: u32| UsedExtent { id, at: NOWHERE, demand: Demand::default(), is_held: false };
         let extents: Vec<UsedExtent> = (0..self.extents as u32).map(idle).collect();
-        let array =
-            |tier: usize| Array { tier, devices: 1, extents_max: self.rooms[tier] as u32, idle: 0, is_powered: true };
-        let (arrays, extent_bytes) = ([0, 1, 2].map(array), EXTENT as f64);
-        let epoch =
-            Epoch { sheets: &sheets, arrays: &arrays, extents: &extents, extent_bytes, idle_nowhere: 0, fill: 1.0 };
+        let array = |(tier, room): &(usize, usize)| Array {
+            tier: *tier,
+            devices: 1,
+            extents_max: *room as u32,
+            idle: 0,
+            is_powered: true,
+        };
+        let (arrays, extent_bytes): (Vec<Array>, f64) = (self.ends.iter().map(array).collect(), EXTENT as f64);
+        let epoch = Epoch {
+            sheets: &sheets,
+            arrays: &arrays,
+            extents: &extents,
+            extent_bytes,
+            idle_nowhere: 0,
+            fill: 1.0,
+            consolidates: true,
+        };
         let placement = Est { objective: Objective::Cost, history }.plan(&epoch);
         placement.at.iter().map(|end| *end as usize).collect()
     }
@@ -150,7 +164,8 @@ mod tests {
         }
         records.sort_by_key(|record| record.at);
         let bases: Vec<u64> = bases.iter().map(|extent| extent * EXTENT).collect();
-        let placed = Placed { records: &records, extents: rates.len(), bases: &bases, rooms, epoch_s: 1.0, epochs: 10 };
+        let ends = (0..).zip(rooms).collect();
+        let placed = Placed { records: &records, extents: rates.len(), bases: &bases, ends, epoch_s: 1.0, epochs: 10 };
         [placed.balanced(), placed.fixed()]
     }
 

@@ -52,12 +52,30 @@ impl Testbed {
 
     /// A tier of so many extents as the device `vol`. `args`: what else it is told.
     pub(crate) fn tier(&self, extents: u64, args: &str) -> String {
-        let used = || (0..SHEETS.len()).filter(|tier| self.counts[*tier] > 0);
-        let sheet =
-            |tier: usize| format!("{}(bytes={}) x{}", SHEETS[tier], BYTES[tier] / self.shrink, self.counts[tier]);
-        let mut text: String = used().map(|tier| self.end(tier)).collect();
-        let sheets: Vec<String> = used().map(sheet).collect();
-        let names: Vec<&str> = used().map(|tier| SHEETS[tier]).collect();
+        let used = (0..SHEETS.len()).filter(|tier| self.counts[*tier] > 0);
+        let end = |tier: usize| (SHEETS[tier].to_string(), self.sheet(tier, self.counts[tier]), self.end(tier));
+        self.joined(used.map(end), extents, args)
+    }
+
+    /// A tier in which each device is an end of its own. `rest`: what disks are told of standby.
+    pub(crate) fn tier_apart(&self, extents: u64, rest: &str, args: &str) -> String {
+        let end = |tier: usize, number| {
+            let name = format!("{}{number}", SHEETS[tier]);
+            let device = self.device(&name, tier, if MODELS[tier].starts_with("disk") { rest } else { "" });
+            (name, self.sheet(tier, 1), device)
+        };
+        let types = (0..SHEETS.len()).flat_map(|tier| (0..self.counts[tier]).map(move |number| (tier, number)));
+        self.joined(types.map(|(tier, number)| end(tier, number)), extents, args)
+    }
+
+    /// A tier over ends: their names, sheets and devices.
+    fn joined(&self, ends: impl Iterator<Item = (String, String, String)>, extents: u64, args: &str) -> String {
+        let (mut text, mut names, mut sheets) = (String::new(), Vec::new(), Vec::new());
+        for (name, sheet, device) in ends {
+            text += &device;
+            names.push(name);
+            sheets.push(sheet);
+        }
         let _ = write!(
             text,
             "vol = tier devices=\"{}\" extent={} size={} {args} on {}",
@@ -69,10 +87,13 @@ impl Testbed {
         text
     }
 
-    /// Extents for which each end has room beside its labels, the map and a slot that stays free.
-    pub(crate) fn rooms(&self) -> [usize; 3] {
-        let devices = |tier: usize| BYTES[tier] / self.shrink * u64::from(self.counts[tier]);
-        [0, 1, 2].map(|tier| (devices(tier) / self.extent).saturating_sub(NO_ROOM) as usize)
+    fn sheet(&self, tier: usize, count: u32) -> String {
+        format!("{}(bytes={}) x{count}", SHEETS[tier], BYTES[tier] / self.shrink)
+    }
+
+    /// Extents for which so many devices of a type have room beside their labels, the map and a slot that stays free.
+    pub(crate) fn room(&self, tier: usize, count: u32) -> usize {
+        (BYTES[tier] / self.shrink * u64::from(count) / self.extent).saturating_sub(NO_ROOM) as usize
     }
 
     /// An array of one type alone as the device `vol`.
@@ -83,15 +104,18 @@ impl Testbed {
     /// The devices of a type, as one device that has the name of their sheet.
     fn end(&self, tier: usize) -> String {
         let (name, count) = (SHEETS[tier], self.counts[tier]);
-        // Models want whole blocks and erase blocks.
-        let bytes = BYTES[tier] / self.shrink / MIB * MIB;
-        let device = |name: &str| format!("{name} = {} capacity={bytes}; ", MODELS[tier]);
         if count == 1 {
-            return device(name);
+            return self.device(name, tier, "");
         }
         let members: Vec<String> = (0..count).map(|number| format!("{name}{number}")).collect();
-        let devices: String = members.iter().map(|name| device(name)).collect();
+        let devices: String = members.iter().map(|name| self.device(name, tier, "")).collect();
         format!("{devices}{name} = stripe chunk=1MiB on {}; ", members.join(", "))
+    }
+
+    fn device(&self, name: &str, tier: usize, args: &str) -> String {
+        // Models want whole blocks and erase blocks.
+        let bytes = BYTES[tier] / self.shrink / MIB * MIB;
+        format!("{name} = {} capacity={bytes} {args}; ", MODELS[tier])
     }
 }
 

@@ -66,6 +66,7 @@ mod device_calibration;
 mod edt_adversarial;
 mod edt_loads;
 mod edt_played;
+mod edt_rest;
 mod edt_sizes;
 mod edt_start;
 mod edt_table;

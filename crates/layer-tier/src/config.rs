@@ -67,6 +67,8 @@ pub struct TierConfig {
     pub(crate) sheets: Vec<Sheet>,
     pub(crate) plan: Plan,
     pub(crate) objective: Objective,
+    /// Whether plans leave ends empty.
+    pub(crate) consolidate: bool,
     pub(crate) epoch: Nanos,
     pub(crate) look: Nanos,
     pub(crate) alpha: f32,
@@ -121,6 +123,7 @@ impl TierConfig {
             sheets,
             plan: plan_of(make.args.text("plan")),
             objective: Objective::by_name(make.args.text("objective")).expect("one of the choices"),
+            consolidate: make.args.flag("consolidate"),
             epoch: make.args.span("epoch"),
             look: make.args.span("look"),
             alpha: make.args.float("alpha") as f32,

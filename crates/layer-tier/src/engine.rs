@@ -271,7 +271,7 @@ impl Tier {
             moving: self.moving.borrow().len() as u64,
             queued: self.queue.borrow().len() as u64,
             split: placing.splits().count() as u64,
-            budget: u64::from(seen.budget()),
+            budget: u64::from(seen.budgets().into_iter().min().unwrap_or(0)),
             throttling: seen.throttling().filter(|throttles| *throttles).count() as u64,
             ends_unused: ends.filter(|end| placing.residents(*end) == 0).count() as u64,
             ends_lost: self.ends.iter().filter(|end| end.is_lost.get()).count() as u64,

@@ -96,6 +96,12 @@ const PARAMS: &[Param] = &[
         "9",
         "A queue is too long if the mean response is above so many times the service of the requests.",
     ),
+    Param::with_default(
+        "consolidate",
+        ParamType::Flag,
+        "true",
+        "Plans leave devices empty where this costs nothing, so that they may rest. Otherwise equal devices share the load.",
+    ),
     Param::with_default("backoff", ParamType::Flag, "true", "Lets a plan move less when the load is unstable."),
 ];
 

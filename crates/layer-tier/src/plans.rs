@@ -24,6 +24,7 @@ pub(crate) struct Snapshot {
     arrays: Vec<Array>,
     extents: Vec<UsedExtent>,
     extent_bytes: f64,
+    consolidates: bool,
 }
 
 impl Snapshot {
@@ -35,6 +36,7 @@ impl Snapshot {
             extent_bytes: self.extent_bytes,
             idle_nowhere: 0,
             fill: FILL,
+            consolidates: self.consolidates,
         }
     }
 
@@ -109,7 +111,13 @@ impl Tier {
             }
         };
         let arrays = (0..self.ends.len()).map(array).collect();
-        Snapshot { sheets: self.config.sheets.clone(), arrays, extents, extent_bytes: self.config.extent as f64 }
+        Snapshot {
+            sheets: self.config.sheets.clone(),
+            arrays,
+            extents,
+            extent_bytes: self.config.extent as f64,
+            consolidates: self.config.consolidate,
+        }
     }
 
     /// Drops what is left of the plan before, and plans anew.
@@ -146,7 +154,7 @@ impl Tier {
         let moves: Vec<(u32, [usize; 2])> = moves.chain(self.idle_moves(&placement.idle_moves)).collect();
         let pairs: Vec<(usize, usize)> = moves.iter().map(|(_, [from, to])| (*from, *to)).collect();
         let free = (0..self.ends.len()).map(|end| self.placing.borrow().free(end)).collect();
-        let order = sequence(&pairs, free, self.seen.borrow().budget() as usize);
+        let order = sequence(&pairs, free, self.seen.borrow().budgets());
         add(&self.counts.plans, 1);
         self.counts.planned.set(order.len() as u64);
         self.counts.overloads.set(placement.overloads.len() as u64 + u64::from(placement.idle_overload));
@@ -160,7 +168,7 @@ impl Tier {
         let placing = self.placing.borrow();
         let mut in_use = self.seen.borrow_mut().in_use().into_iter().map(|(extent, _)| extent).peekable();
         let mut left: Vec<IdleMove> = wanted.to_vec();
-        let mut most = self.seen.borrow().budget();
+        let mut most: u32 = self.seen.borrow().budgets().iter().sum();
         let mut moves = Vec::new();
         for extent in 0..placing.extents() {
             if most == 0 || left.iter().all(|one| one.extents == 0) {

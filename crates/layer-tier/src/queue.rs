@@ -111,22 +111,30 @@ fn next_of(jobs: &mut VecDeque<Job>, fit: &impl Fn(&Job) -> Fit) -> Option<Job> 
     None
 }
 
-/// Brings moves into an order in which each finds a free slot, as far as there is one: at most `budget` of them. Moves
-/// are pairs of ends; `free` is the number of free slots of each end. Gives places in `moves`.
-pub(crate) fn sequence(moves: &[(usize, usize)], mut free: Vec<u32>, budget: usize) -> Vec<usize> {
+/// Brings moves into an order in which each finds a free slot, as far as there is one. Moves are pairs of ends; `free`
+/// is the number of free slots of each end, and `budgets` that of the moves in which it may take part. Gives places in
+/// `moves`.
+pub(crate) fn sequence(moves: &[(usize, usize)], mut free: Vec<u32>, mut budgets: Vec<u32>) -> Vec<usize> {
     let mut by_end: Vec<VecDeque<usize>> = vec![VecDeque::new(); free.len()];
     moves.iter().enumerate().for_each(|(at, (_, to))| by_end[*to].push_back(at));
     let mut order = Vec::new();
-    while order.len() < budget {
+    loop {
+        for (to, jobs) in by_end.iter_mut().enumerate() {
+            while jobs.front().is_some_and(|at| budgets[to] == 0 || budgets[moves[*at].0] == 0) {
+                jobs.pop_front();
+            }
+        }
         let fits = by_end.iter().enumerate().filter(|(to, _)| free[*to] > 0);
-        let Some(at) = fits.filter_map(|(_, jobs)| jobs.front().copied()).min() else { break };
+        let Some(at) = fits.filter_map(|(_, jobs)| jobs.front().copied()).min() else { return order };
         let (from, to) = moves[at];
         by_end[to].pop_front();
+        for end in [from, to] {
+            budgets[end] -= 1;
+        }
         free[to] -= 1;
         free[from] += 1;
         order.push(at);
     }
-    order
 }
 
 #[cfg(test)]
@@ -165,9 +173,16 @@ mod tests {
     fn a_full_end_is_left_before_it_is_entered() {
         // Two go up to an end with one free slot, two come down from it.
         let moves = [(1, 0), (1, 0), (0, 1), (0, 1)];
-        assert_eq!(sequence(&moves, vec![1, 0], 9), [0, 2, 1, 3]);
-        assert_eq!(sequence(&moves, vec![1, 0], 3), [0, 2, 1]);
-        assert_eq!(sequence(&moves, vec![0, 0], 9), [] as [usize; 0]);
-        assert_eq!(sequence(&moves, vec![0, 5], 9), [2, 0, 3, 1]);
+        assert_eq!(sequence(&moves, vec![1, 0], vec![9; 2]), [0, 2, 1, 3]);
+        assert_eq!(sequence(&moves, vec![1, 0], vec![3, 9]), [0, 2, 1]);
+        assert_eq!(sequence(&moves, vec![0, 0], vec![9; 2]), [] as [usize; 0]);
+        assert_eq!(sequence(&moves, vec![0, 5], vec![9; 2]), [2, 0, 3, 1]);
+    }
+
+    #[test]
+    fn each_end_has_a_budget_of_its_own() {
+        let moves = [(0, 1), (0, 1), (2, 3), (2, 3), (0, 3)];
+        assert_eq!(sequence(&moves, vec![9; 4], vec![1, 9, 9, 9]), [0, 2, 3], "another pair goes on");
+        assert_eq!(sequence(&moves, vec![9; 4], vec![9, 9, 9, 1]), [0, 1, 2]);
     }
 }

@@ -8,7 +8,7 @@ use esker_tiering::demand::Demand;
 use esker_tiering::throttle::{LIMITS, Minute, Throttle, ThrottleLimits};
 use esker_tiering::{Classifier, Collector, History, Sheet, Smoothing, Transfers};
 
-use crate::config::TierConfig;
+use crate::config::{EndConfig, TierConfig};
 
 /// Response over service below which an end no longer throttles, as a share of that above which it does.
 const RELEASE: f64 = LIMITS.release / LIMITS.theta;
@@ -48,6 +48,8 @@ pub(crate) struct Seen {
     throttles: Vec<Throttle>,
     corrector: Corrector,
     backoff: Backoff,
+    /// Moves of a plan that each end may have when the load is stable.
+    full: Vec<u32>,
     has_backoff: bool,
     /// Extents that the plan of this epoch has moved, with the ends from and to which they went.
     moved: Vec<(u32, [usize; 2])>,
@@ -62,9 +64,9 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn new(config: &TierConfig, now: Time) -> Seen {
         let limits = ThrottleLimits { theta: config.theta, release: RELEASE * config.theta, iops: LIMITS.iops };
-        let slowest = config.ends.iter().map(|end| end.devices.mb_per_s()).fold(f64::INFINITY, f64::min);
-        let epoch_s = config.epoch.as_secs_f64();
-        let extent_bytes = config.extent as f64;
+        let (epoch_s, extent_bytes) = (config.epoch.as_secs_f64(), config.extent as f64);
+        let budget = |end: &EndConfig| moves_max(epoch_s, extent_bytes, end.devices.mb_per_s(), config.share).max(1);
+        let full: Vec<u32> = config.ends.iter().map(budget).collect();
         Seen {
             classifier: Classifier::new(config.heads as usize),
             collector: Collector::new(
@@ -75,7 +77,8 @@ impl Seen {
             worked: vec![true; config.ends.len()],
             throttles: vec![Throttle::new(limits); config.ends.len()],
             corrector: Corrector::new(epoch_s),
-            backoff: Backoff::new(moves_max(epoch_s, extent_bytes, slowest, config.share)),
+            backoff: Backoff::new(full.iter().copied().max().unwrap_or(1)),
+            full,
             has_backoff: config.backoff,
             moved: Vec::new(),
             held: BTreeMap::new(),
@@ -184,9 +187,11 @@ impl Seen {
         self.held.contains_key(&extent)
     }
 
-    /// Moves that a plan may have.
-    pub(crate) fn budget(&self) -> u32 {
-        self.backoff.budget()
+    /// Moves from and to each end that a plan may have.
+    pub(crate) fn budgets(&self) -> Vec<u32> {
+        let most = u64::from(self.full.iter().copied().max().unwrap_or(1));
+        let now = |full: &u32| (u64::from(*full) * u64::from(self.backoff.budget()) / most).max(1) as u32;
+        self.full.iter().map(now).collect()
     }
 
     /// The plan has moved an extent.

@@ -19,7 +19,7 @@ pub(crate) const ALL: &[StatInfo] = &[
     StatInfo::of("plans", "Placements that were planned."),
     StatInfo::of("planned", "Moves of the last plan."),
     StatInfo::of("overloads", "Extents for which the last plan found no room or time."),
-    StatInfo::of("budget", "Moves that a plan may have now."),
+    StatInfo::of("budget", "Moves of a plan in which the slowest end may take part now."),
     StatInfo::of("corrections", "Times that an end began to throttle."),
     StatInfo::of("throttling", "Ends that throttle."),
     StatInfo::of("saturated", "Extents that should have left an end that throttles, and found no other place."),

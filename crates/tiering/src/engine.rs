@@ -103,7 +103,7 @@ impl Worth {
         }
     }
 
-    fn is_better_than(&self, other: &Worth) -> bool {
+    fn is_better_than(&self, other: &Worth, epoch: &Epoch<'_>) -> bool {
         let counts = |worth: &Worth| (worth.homeless, worth.crowded);
         if counts(self) != counts(other) {
             return counts(self) < counts(other);
@@ -114,7 +114,7 @@ impl Worth {
                 return mine < others;
             }
         }
-        self.used < other.used
+        epoch.consolidates && self.used < other.used
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn place(epoch: &Epoch<'_>, table: &Table) -> Placement {
     for _ in 0..STEPS_MAX {
         let next = Step::new(epoch, table, &now).run();
         let then = Worth::of(epoch, table, &next);
-        if !then.is_better_than(&worth) {
+        if !then.is_better_than(&worth, epoch) {
             break;
         }
         (now, worth) = (next, then);
@@ -236,7 +236,7 @@ impl<'a> Step<'a> {
         };
         let wanted: Vec<Wanted> = extents.iter().map(wanted).collect();
         let bins: Vec<Bin> = arrays.iter().map(|array| self.bin(*array)).collect();
-        let packed = pack(&bins, &wanted, self.idle[tier]);
+        let packed = pack(&bins, &wanted, self.idle[tier], self.epoch.consolidates);
         let mut left = Vec::new();
         for (extent, bin) in extents.iter().zip(&packed.at) {
             match bin {
@@ -301,6 +301,7 @@ impl<'a> Step<'a> {
     /// Fills idle extents in, and answers how many lie on each array, and how many have no place.
     ///
     /// A tier has them on arrays that are in use, then on those with most of them. On these they stay if they can.
+    /// Without consolidation it has them on all arrays.
     fn idle(&self) -> (Vec<u32>, u32) {
         let mut waiting = self.from.idle_in_all();
         let mut idle = vec![0; self.left.len()];
@@ -313,7 +314,7 @@ impl<'a> Step<'a> {
             });
             let mut enough = waiting;
             let is_needed = |array: &u32| {
-                let is_needed = enough > 0;
+                let is_needed = enough > 0 || !self.epoch.consolidates;
                 enough = enough.saturating_sub(u64::from(room(*array)));
                 is_needed
             };

@@ -49,6 +49,9 @@ pub struct Epoch<'a> {
     pub idle_nowhere: u32,
     /// Share of its time up to which a device is filled. The source has 1.
     pub fill: f64,
+    /// Whether extents of a tier lie on as few arrays as cost nothing, so that the others may rest. Otherwise they lie
+    /// on all.
+    pub consolidates: bool,
 }
 
 /// The share of its time to which a running tier fills a device: the rest is for bursts and for moves.

@@ -47,14 +47,20 @@ impl Packed {
 }
 
 /// Packs extents, which come in falling order, and a number of idle ones that the tier shall hold.
-pub fn pack(bins: &[Bin], wanted: &[Wanted], idle: u64) -> Packed {
+///
+/// Without consolidation residents stay on all bins, and each other extent goes where most time is left.
+pub fn pack(bins: &[Bin], wanted: &[Wanted], idle: u64, consolidates: bool) -> Packed {
     let first = first_fit_decreasing(bins, wanted, idle);
     let admitted: Vec<bool> = first.at.iter().map(Option::is_some).collect();
-    let stays = arrange(bins, wanted, idle, &admitted, &vec![true; bins.len()]);
-    if stays.used <= first.used {
+    let arrange = |keep: &[bool]| {
+        let filling = Filling { spreads: !consolidates, ..Filling::new(bins, keep) };
+        arrange(filling, wanted, idle, &admitted)
+    };
+    let stays = arrange(&vec![true; bins.len()]);
+    if !consolidates || stays.used <= first.used {
         return stays;
     }
-    let fewer = arrange(bins, wanted, idle, &admitted, &keep(bins, wanted, first.used));
+    let fewer = arrange(&keep(bins, wanted, first.used));
     if fewer.used < stays.used && fewer.left() <= stays.left() { fewer } else { stays }
 }
 
@@ -81,11 +87,10 @@ fn keep(bins: &[Bin], wanted: &[Wanted], count: usize) -> Vec<bool> {
 }
 
 /// Residents of kept bins stay, then the others go where they fit first: admitted ones before the rest.
-fn arrange(bins: &[Bin], wanted: &[Wanted], idle: u64, admitted: &[bool], keep: &[bool]) -> Packed {
-    let mut filling = Filling::new(bins, keep);
+fn arrange(mut filling: Filling<'_>, wanted: &[Wanted], idle: u64, admitted: &[bool]) -> Packed {
     let mut at = vec![None; wanted.len()];
     for (number, one) in wanted.iter().enumerate().filter(|(number, _)| admitted[*number]) {
-        at[number] = one.at.filter(|bin| keep[*bin as usize] && filling.take(*bin, one.performance));
+        at[number] = one.at.filter(|bin| filling.keep[*bin as usize] && filling.take(*bin, one.performance));
     }
     for is_admitted in [true, false] {
         for (number, one) in wanted.iter().enumerate() {
@@ -104,13 +109,15 @@ struct Filling<'a> {
     keep: Vec<bool>,
     /// Bins with slots, in the order in which they are tried: kept ones, then powered ones, then by number.
     open: Vec<u32>,
+    /// An extent goes to the bin with most time left, instead of the first one into which it fits.
+    spreads: bool,
 }
 
 impl Filling<'_> {
     fn new<'a>(bins: &'a [Bin], keep: &[bool]) -> Filling<'a> {
         let mut open: Vec<u32> = (0..bins.len() as u32).filter(|bin| bins[*bin as usize].slots > 0).collect();
         open.sort_by_key(|bin| (!keep[*bin as usize], !bins[*bin as usize].is_powered, *bin));
-        Filling { bins, left: bins.to_vec(), keep: keep.to_vec(), open }
+        Filling { bins, left: bins.to_vec(), keep: keep.to_vec(), open, spreads: false }
     }
 
     fn fits(&self, bin: u32, performance: f64) -> bool {
@@ -132,9 +139,16 @@ impl Filling<'_> {
         true
     }
 
-    /// Puts an extent on the first bin into which it fits. Its own bin comes first, but behind kept ones if it is none.
+    /// The bin that comes first for an extent, whichever bin the extent lies on.
+    fn first(&self, performance: f64) -> Option<u32> {
+        let mut fit = self.open.iter().copied().filter(|bin| self.fits(*bin, performance));
+        let left = |bin: &u32| self.left[*bin as usize].performance;
+        if self.spreads { fit.max_by(|a, b| left(a).total_cmp(&left(b)).then(b.cmp(a))) } else { fit.next() }
+    }
+
+    /// Puts an extent on the bin that comes first. Its own bin precedes all, but not kept ones if it is none of them.
     fn put(&mut self, performance: f64, own: Option<u32>) -> Option<u32> {
-        let first = self.open.iter().find(|bin| self.fits(**bin, performance)).copied();
+        let first = self.first(performance);
         let is_kept = |bin: u32| self.keep[bin as usize];
         let own = own.filter(|own| self.fits(*own, performance) && (is_kept(*own) || !first.is_some_and(is_kept)));
         let bin = own.or(first)?;

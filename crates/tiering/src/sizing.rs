@@ -287,6 +287,7 @@ fn fresh(sheets: &[Sheet], load: &Workload<'_>, objective: Objective, in_use: &I
         extents.map(|((_, demand), id)| UsedExtent { id, at: NOWHERE, demand: *demand, is_held: false }).collect();
     let idle = (load.extents as f64 * load.growth).ceil() as u64 - copies as u64;
     let (extent_bytes, idle_nowhere) = (load.extent_bytes, u32::try_from(idle).expect("a volume has 32-bit extents"));
-    let epoch = Epoch { sheets, arrays: &arrays, extents: &extents, extent_bytes, idle_nowhere, fill: 1.0 };
+    let epoch =
+        Epoch { sheets, arrays: &arrays, extents: &extents, extent_bytes, idle_nowhere, fill: 1.0, consolidates: true };
     Edt { objective }.plan(&epoch)
 }

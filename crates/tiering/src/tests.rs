@@ -42,7 +42,7 @@ pub(crate) fn extents(demands: &[(u32, Demand)]) -> Vec<UsedExtent> {
 }
 
 pub(crate) fn epoch<'a>(sheets: &'a [Sheet], arrays: &'a [Array], extents: &'a [UsedExtent]) -> Epoch<'a> {
-    Epoch { sheets, arrays, extents, extent_bytes: EXTENT, idle_nowhere: 0, fill: 1.0 }
+    Epoch { sheets, arrays, extents, extent_bytes: EXTENT, idle_nowhere: 0, fill: 1.0, consolidates: true }
 }
 
 /// The epoch behind a plan that was carried out, with the same demands.

@@ -180,11 +180,13 @@ fn a_log_that_cannot_be_written_is_refused_at_the_start() {
 }
 
 /// Runs `argv` on a terminal of its own, closes the terminal when something was drawn, and prints how the program
-/// ended.
+/// ended. If the first word is `ignored`, the program is started with SIGHUP ignored.
 const HANG_UP: &str = r"
-import os, pty, sys, time
+import os, pty, signal, sys, time
 pid, screen = pty.fork()
-if pid == 0: os.execv(sys.argv[1], sys.argv[1:])
+if pid == 0:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == 'ignored' else signal.SIG_DFL)
+    os.execv(sys.argv[2], sys.argv[2:])
 os.read(screen, 1)
 time.sleep(0.5)
 os.close(screen)
@@ -201,7 +203,9 @@ fn a_screen_ends_with_its_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), METERED, &[]);
     let control = server.control.clone();
-    let said = check_tool("python3", &["-c", HANG_UP, ESKER, "top", "--control", &control]);
-    assert_eq!(said.trim(), "ended");
+    for hangup in ["default", "ignored"] {
+        let said = check_tool("python3", &["-c", HANG_UP, hangup, ESKER, "top", "--control", &control]);
+        assert_eq!(said.trim(), "ended", "{hangup}");
+    }
     server.stop();
 }

@@ -62,7 +62,7 @@ fn item_37_first_fit_decreasing_is_near_the_least_number_of_arrays() {
         let most = 0.2 + 0.8 * stream.unit();
         let (loads, slots) = (falling(&mut stream, count, most), 1 + stream.below(5) as u32);
         let bins = bins(loads.len(), 1.0, slots);
-        for packed in [first_fit_decreasing(&bins, &wanted(&loads), 0), pack(&bins, &wanted(&loads), 0)] {
+        for packed in [first_fit_decreasing(&bins, &wanted(&loads), 0), pack(&bins, &wanted(&loads), 0, true)] {
             fits(&bins, &wanted(&loads), &packed);
             assert_eq!(packed.left(), 0, "each extent has a bin of its own");
             let best = least(&bins[0], &loads);
@@ -94,7 +94,7 @@ fn item_37_packing_with_residents_exceeds_neither_dimension() {
         for one in &mut wanted {
             one.at = stream.chance(0.7).then(|| stream.below(bins.len() as u64) as u32);
         }
-        let packed = pack(&bins, &wanted, stream.below(10));
+        let packed = pack(&bins, &wanted, stream.below(10), stream.chance(0.5));
         assert_eq!(packed.at.len(), wanted.len(), "an extent is lost");
         fits(&bins, &wanted, &packed);
     }
@@ -105,7 +105,7 @@ fn residents_stay_where_they_fit() {
     let mut wanted = wanted(&[0.6, 0.5, 0.3]);
     wanted[1].at = Some(0);
     wanted[2].at = Some(1);
-    let packed = pack(&bins(2, 1.0, 10), &wanted, 0);
+    let packed = pack(&bins(2, 1.0, 10), &wanted, 0, true);
     assert_eq!(packed.at, [Some(1), Some(0), Some(1)], "a larger one that comes takes what is left");
 }
 
@@ -113,8 +113,16 @@ fn residents_stay_where_they_fit() {
 fn few_extents_on_many_arrays_are_gathered_where_most_load_is() {
     let mut wanted = wanted(&[0.3, 0.2, 0.1]);
     (wanted[0].at, wanted[1].at, wanted[2].at) = (Some(0), Some(1), Some(2));
-    let packed = pack(&bins(3, 1.0, 10), &wanted, 0);
+    let packed = pack(&bins(3, 1.0, 10), &wanted, 0, true);
     assert_eq!((packed.at, packed.used), (vec![Some(0); 3], 1));
+}
+
+#[test]
+fn without_consolidation_residents_stay_and_others_go_where_most_time_is_left() {
+    let mut wanted = wanted(&[0.3, 0.2, 0.1]);
+    (wanted[0].at, wanted[1].at) = (Some(0), Some(1));
+    let packed = pack(&bins(3, 1.0, 10), &wanted, 0, false);
+    assert_eq!((packed.at, packed.used), (vec![Some(0), Some(1), Some(2)], 3));
 }
 
 #[test]
@@ -123,7 +131,7 @@ fn arrays_that_idle_extents_need_are_not_emptied() {
     (bins[0].idle, bins[1].idle) = (9, 9);
     let mut wanted = wanted(&[0.3, 0.2]);
     (wanted[0].at, wanted[1].at) = (Some(0), Some(1));
-    let packed = pack(&bins, &wanted, 18);
+    let packed = pack(&bins, &wanted, 18, true);
     assert_eq!((packed.at, packed.used), (vec![Some(0), Some(1)], 2));
 }
 
@@ -131,5 +139,5 @@ fn arrays_that_idle_extents_need_are_not_emptied() {
 fn the_hottest_are_admitted_before_residents() {
     let mut wanted = wanted(&[0.9, 0.6]);
     wanted[1].at = Some(0);
-    assert_eq!(pack(&bins(1, 1.0, 10), &wanted, 0).at, [Some(0), None]);
+    assert_eq!(pack(&bins(1, 1.0, 10), &wanted, 0, true).at, [Some(0), None]);
 }

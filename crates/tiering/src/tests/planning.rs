@@ -254,6 +254,23 @@ fn item_29_an_idle_volume_lies_on_the_cheapest_type_and_other_arrays_rest() {
 }
 
 #[test]
+fn item_45_without_consolidation_equal_arrays_share_what_they_hold() {
+    let sheets = Sheet::thesis();
+    let mut arrays = arrays(&[(SATA, 1, 100), (SATA, 1, 100), (SATA, 1, 100)]);
+    (arrays[0].idle, arrays[1].idle) = (30, 20);
+    let extents = extents(&[(0, Demand::random(5.0)), (1, Demand::random(4.0)), (NOWHERE, Demand::random(3.0))]);
+    let few = epoch(&sheets, &arrays, &extents);
+    let all = Epoch { consolidates: false, ..few };
+    let plan = |epoch: &Epoch<'_>| Edt { objective: Objective::Cost }.plan(epoch);
+    assert_eq!(plan(&few).at, [0, 0, 0]);
+    assert_eq!(plan(&few).unused(), [1, 2], "both may rest");
+    let shared = plan(&all);
+    complete(&all, &shared);
+    assert_eq!(shared.at, [0, 1, 2]);
+    assert!(shared.moves.iter().all(|one| one.from == NOWHERE) && shared.idle_moves.is_empty(), "{shared:?}");
+}
+
+#[test]
 fn idle_extents_make_room_for_hot_ones_and_overflow_upwards() {
     let sheets = Sheet::thesis();
     let mut arrays = arrays(&[(SSD, 1, 10), (SAS, 1, 10), (SATA, 1, 10)]);
