@@ -87,7 +87,7 @@ impl Load {
     /// What places the extents of a day, played so many times as fast, on so many devices of each type.
     pub(crate) fn placed(&self, counts: [u32; 3], speed: u64) -> Placed<'_> {
         let testbed = Testbed { counts, shrink: speed, extent: EXTENT };
-        let ends = (0..).zip(counts).flat_map(|(tier, count)| vec![(tier, testbed.room(tier, 1)); count as usize]);
+        let ends = (0..).zip(counts).flat_map(|(tier, count)| vec![(tier, testbed.room(tier)); count as usize]);
         Placed {
             records: &self.records,
             extents: (self.bytes / EXTENT) as usize,

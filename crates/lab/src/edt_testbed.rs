@@ -91,9 +91,9 @@ impl Testbed {
         format!("{}(bytes={}) x{count}", SHEETS[tier], BYTES[tier] / self.shrink)
     }
 
-    /// Extents for which so many devices of a type have room beside their labels, the map and a slot that stays free.
-    pub(crate) fn room(&self, tier: usize, count: u32) -> usize {
-        (BYTES[tier] / self.shrink * u64::from(count) / self.extent).saturating_sub(NO_ROOM) as usize
+    /// Extents for which a device of a type has room beside its labels, the map and a slot that stays free.
+    pub(crate) fn room(&self, tier: usize) -> usize {
+        (BYTES[tier] / self.shrink / self.extent).saturating_sub(NO_ROOM) as usize
     }
 
     /// An array of one type alone as the device `vol`.
