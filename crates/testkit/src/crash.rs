@@ -90,6 +90,23 @@ pub fn for_each_state_at<E>(
     Ok(count)
 }
 
+/// What the devices in `journal` hold if nothing is lost: a process that is killed leaves it.
+pub fn newest(journal: &Journal) -> Vec<Image> {
+    let of_leaf = |log: &Log| {
+        let written = log.newest_values().into_iter().map(|(unit, value)| (log.range_of(unit), value));
+        Image(written.map(|(range, value)| (range.start(), bytes(&value, range.len() as usize))).collect())
+    };
+    journal.leaves().iter().map(of_leaf).collect()
+}
+
+/// What a unit then holds. A discard leaves zeroes on a memory device.
+fn bytes(value: &Value, len: usize) -> Arc<[u8]> {
+    match value {
+        Value::Bytes(bytes) => bytes.clone(),
+        Value::Anything => vec![0; len].into(),
+    }
+}
+
 /// A unit that may hold something else than before.
 struct Unit {
     leaf: usize,
@@ -157,13 +174,9 @@ impl Choices {
     fn images(&self, pick: &[usize]) -> Vec<Image> {
         let mut images = vec![Image::default(); self.leaves];
         for (unit, choice) in self.units.iter().zip(pick) {
-            let bytes = match &unit.values[*choice] {
-                Some(Value::Bytes(bytes)) => bytes.clone(),
-                // A discard that reached the medium: the leaf's memory zeroes.
-                Some(Value::Anything) => vec![0; unit.len].into(),
-                None => continue,
-            };
-            images[unit.leaf].0.push((unit.at, bytes));
+            if let Some(value) = &unit.values[*choice] {
+                images[unit.leaf].0.push((unit.at, bytes(value, unit.len)));
+            }
         }
         images
     }

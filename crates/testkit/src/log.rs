@@ -142,6 +142,25 @@ impl Log {
         change.values[(unit - change.range.start() / self.unit) as usize].clone()
     }
 
+    /// What each touched unit holds if nothing is lost.
+    pub fn newest_values(&self) -> BTreeMap<u64, Value> {
+        let changes = self.changes.iter();
+        changes.flat_map(|change| self.units(change.range).map(|unit| (unit, self.value(change, unit)))).collect()
+    }
+
+    /// The log up to stamp `end`, where the process is killed. What was not answered is in the device's cache then.
+    pub fn killed(&self, end: u64) -> Log {
+        let entries = self.until(end).to_vec();
+        let is_begun = |change: &&Change| change.started < entries.len();
+        let left = |change: &Change| match change.answered {
+            Some(answered) if answered < entries.len() => change.clone(),
+            _ => Change { durable_at_answer: false, answered: Some(entries.len() - 1), ..change.clone() },
+        };
+        let changes: Vec<Change> = self.changes.iter().filter(is_begun).map(left).collect();
+        let moves = self.moves.iter().filter(|of| of.erased < changes.len()).copied().collect();
+        Log { unit: self.unit, entries, changes, moves }
+    }
+
     /// The bytes of a unit.
     pub fn range_of(&self, unit: u64) -> ByteRange {
         ByteRange::new(unit * self.unit, self.unit).expect("a unit that a device took")

@@ -61,6 +61,13 @@ impl Journal {
         self.pages().top.clone().expect("a recorder on top")
     }
 
+    /// The journal of a process that is killed before an event. It goes on with what the next process does: see
+    /// [`Recorder::again`].
+    pub fn killed(&self, point: u64) -> Journal {
+        let leaves = self.pages().leaves.iter().map(|log| log.killed(point)).collect();
+        Journal(Arc::new(Mutex::new(Pages { clock: point, leaves, top: None })))
+    }
+
     fn add_leaf(&self, unit: u32) -> LogOwner {
         let mut pages = self.pages();
         pages.leaves.push(Log::new(unit));
@@ -108,10 +115,33 @@ impl Recorder {
     /// An end of a stack: a memory device with a volatile cache over `media`, whose power cuts leave blocks of `block`
     /// bytes whole and tear what is larger.
     pub fn leaf(journal: &Journal, rt: &Rt, media: &Rc<Media>, block: u32, defer: Defer) -> Rc<Recorder> {
+        Recorder::cached(journal, journal.add_leaf(block), rt, media, block, defer)
+    }
+
+    /// An end of a stack of which `journal` has a log already, by its number: another process uses it.
+    pub fn again(
+        journal: &Journal,
+        number: usize,
+        rt: &Rt,
+        media: &Rc<Media>,
+        block: u32,
+        defer: Defer,
+    ) -> Rc<Recorder> {
+        Recorder::cached(journal, LogOwner::Leaf(number), rt, media, block, defer)
+    }
+
+    fn cached(
+        journal: &Journal,
+        place: LogOwner,
+        rt: &Rt,
+        media: &Rc<Media>,
+        block: u32,
+        defer: Defer,
+    ) -> Rc<Recorder> {
         let before = media.image();
         let inner = Rc::new(MemoryDevice::over(rt, media.clone(), block, defer));
         let limits = Limits { volatile_cache: true, ..inner.limits().clone() };
-        Rc::new(Recorder::new(journal, journal.add_leaf(block), inner, limits, before))
+        Rc::new(Recorder::new(journal, place, inner, limits, before))
     }
 
     /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` holds now.

@@ -124,8 +124,8 @@ fn no_crash_loses_anything_for_a_long_time() {
     }
 }
 
-/// Overwrites most of a file on a small device. Answers the states that were tried.
-fn overwritten(cleaning: Option<LfsConfig>, rounds: u64) -> Searched {
+/// A small device with a file of 1.5 MiB, and a script that overwrites it and syncs.
+fn overwriting(cleaning: Option<LfsConfig>, rounds: u64) -> (Stage, Vec<ScriptOp>) {
     let subject = LfsSubject { block_bytes: 1024, size: 3 * MIB, segment_bytes: 32 * KIB, cleaning };
     let mut before = ScriptOp::script("open #0 full rdwr,creat 0644\n").unwrap();
     before.extend((0..24).map(|part| ScriptOp::Write(Held(0), 65_536, part, None)));
@@ -137,10 +137,30 @@ fn overwritten(cleaning: Option<LfsConfig>, rounds: u64) -> Searched {
         script.push(ScriptOp::Write(Held(0), 40_000, 100 + round, Some(rng.below(1_500_000) as i64)));
         script.push(ScriptOp::Sync(Durable::All));
     }
+    (stage, script)
+}
+
+/// Overwrites most of a file on a small device. Answers the states that were tried.
+fn overwritten(cleaning: Option<LfsConfig>, rounds: u64) -> Searched {
+    let (stage, script) = overwriting(cleaning, rounds);
     let reach = Reach { states_max: 3, used_every: 24, seed: 4 };
     let searched = stage.search(&script, reach).unwrap_or_else(|breach| panic!("{breach}"));
     println!("{searched:?}");
     searched
+}
+
+#[test]
+fn a_power_cut_behind_a_killed_process_loses_nothing() {
+    let reach = Reach { states_max: 6, used_every: 1, seed: 8 };
+    let (stage, script) = overwriting(None, 12);
+    let mut searched = stage.search_killed(&script, 24, reach).unwrap_or_else(|breach| panic!("{breach}"));
+    let (stage, reach) = (self::stage(4096), Reach { seed: 9, ..reach });
+    for (name, text) in CASES {
+        let script = ScriptOp::script(text).unwrap();
+        searched.add(stage.search_killed(&script, 2, reach).unwrap_or_else(|breach| panic!("{name}: {breach}")));
+    }
+    println!("{searched:?}");
+    assert!(searched.states > 1000, "{searched:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::subject::Subject;
 use crate::recorder::{Journal, Recorder};
 
 /// Blocks that a power cut leaves whole.
-const BLOCK: u32 = 512;
+pub(super) const BLOCK: u32 = 512;
 
 /// A file system that is made and filled, and the oracle's state then. Each script begins with it.
 #[derive(Clone)]

@@ -44,6 +44,8 @@ pub const CASES: [(&str, &str); 8] = [
 pub struct Scale {
     /// Scripts of one step, of two and of three; all, if there are no more.
     pub scripts: [u64; 3],
+    /// Events of each case at which the process is killed.
+    pub kills: u64,
     /// How far each script is searched.
     pub reach: Reach,
     /// Scripts of one step on a file system with so many pages left.
@@ -59,18 +61,27 @@ pub struct Scale {
 impl Scale {
     /// For mutants: enough to find each.
     pub fn tiny(seed: u64) -> Scale {
-        Scale { scripts: [40, 10, 0], reach: Reach::quick(seed), full: 10, struck: 1, flips: 200, cycles: 3 }
+        Scale { scripts: [40, 10, 0], kills: 20, reach: Reach::quick(seed), full: 10, struck: 1, flips: 200, cycles: 3 }
     }
 
     /// What a usual test run affords.
     pub fn quick(seed: u64) -> Scale {
-        Scale { scripts: [u64::MAX, 300, 100], reach: Reach::quick(seed), full: 40, struck: 10, flips: 400, cycles: 20 }
+        Scale {
+            scripts: [u64::MAX, 300, 100],
+            kills: 40,
+            reach: Reach::quick(seed),
+            full: 40,
+            struck: 10,
+            flips: 400,
+            cycles: 20,
+        }
     }
 
     /// What a soak affords, before [`Stage::search_long`].
     pub fn long(seed: u64) -> Scale {
         Scale {
             scripts: [u64::MAX, 0, 0],
+            kills: u64::MAX,
             reach: Reach::long(seed),
             full: u64::MAX,
             struck: 400,
@@ -106,6 +117,7 @@ pub fn judge(subject: &Rc<dyn Subject>, scale: Scale) -> Result<Judged, Breach> 
     for (name, text) in CASES {
         let script = ScriptOp::script(text).unwrap_or_else(|error| panic!("{name}: {error}"));
         judged.searched.add(stage.search(&script, scale.reach)?);
+        judged.searched.add(stage.search_killed(&script, scale.kills, scale.reach)?);
     }
     stage.list_under_change(scale.reach.seed)?;
     stage.close()?;

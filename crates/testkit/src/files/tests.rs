@@ -42,6 +42,7 @@ fn finder(flaw: Flaw) -> &'static str {
         Flaw::ErrorSwallowed => "with the fault error",
         Flaw::SpaceLeaks => "cycle 1",
         Flaw::OldSlot => "call",
+        Flaw::NoFlushWhenOpened => "killed before event",
         Flaw::NoFlushBeforeHead
         | Flaw::HeadBeforeBody
         | Flaw::SyncDoesNothing

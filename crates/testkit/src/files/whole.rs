@@ -9,7 +9,8 @@
 //! | from 8192 on | two areas: the image of generation g is a sealed page at the beginning of area g % 2 |
 //!
 //! Invariant: an image is durable before a superblock names it, and a superblock is durable before the next image is
-//! begun. So the newest sound superblock names a whole image at any instant.
+//! begun. So the newest sound superblock names a whole image at any instant. An opening begins with a flush, because the
+//! process before it may have been killed between a write and its flush.
 
 mod flaw;
 mod format;
@@ -135,6 +136,9 @@ impl Whole {
     pub async fn open(rt: &Rt, device: Rc<dyn Device>, config: WholeConfig) -> Result<Whole, WholeError> {
         let size = size_of(&*device)?;
         let io = Io::over(rt, &Pool::default(), vec![device.clone()]);
+        if config.flaw != Some(Flaw::NoFlushWhenOpened) {
+            io.flush(io.lower(0)).await?;
+        }
         let start = io.read(io.lower(0), 0, AREAS as usize).await?.to_vec();
         let head = Head::counting(&start, config.flaw)?;
         if head.area != area_of(size) || !(PAGE_HEADER as u64..=head.area).contains(&head.length) {

@@ -14,6 +14,8 @@ pub enum Flaw {
     NoFlushBeforeHead,
     /// The superblock is written first, and durable first.
     HeadBeforeBody,
+    /// An opening does not make durable what a killed process left in the device's cache.
+    NoFlushWhenOpened,
     /// A sync of one file answers without doing anything.
     SyncDoesNothing,
     /// A rename is two changes, and an image may come between them.
@@ -40,9 +42,10 @@ pub enum Flaw {
 
 impl Flaw {
     /// All mistakes.
-    pub const ALL: [Flaw; 13] = [
+    pub const ALL: [Flaw; 14] = [
         Flaw::NoFlushBeforeHead,
         Flaw::HeadBeforeBody,
+        Flaw::NoFlushWhenOpened,
         Flaw::SyncDoesNothing,
         Flaw::TornRename,
         Flaw::OldSlot,
