@@ -128,7 +128,11 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
         let (config, opened) = (self.config.clone(), self.opened.clone());
         Step::later(async move {
             let OpenContext { rt, pool, below, handle } = opening;
-            let state = S::open(config, Io::new(&rt, &pool, below)).await?;
+            let io = Io::new(&rt, &pool, below);
+            // A killed process may have left writes in caches below, and the state builds on all that it reads. A lower
+            // device that fails here fails what the state asks of it, too.
+            let _flushed = io.flush_all().await;
+            let state = S::open(config, io).await?;
             for (name, task) in state.tasks(&handle) {
                 rt.spawn(name, task).detach();
             }

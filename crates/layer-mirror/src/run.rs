@@ -14,7 +14,7 @@ use esker_rt::sync::join_all;
 use esker_rt::{Level, Rt};
 
 use crate::Config;
-use crate::assemble::{Assembly, ProbeError, Probed, Start, assemble};
+use crate::assemble::{AssembledMember, Assembly, ProbeError, Probed, Start, assemble};
 use crate::counts::Counts;
 use crate::intent::Intent;
 use crate::members::{Members, State};
@@ -73,8 +73,13 @@ impl Mirror {
             let (is, was) = (config.data, assembly.superblock.data);
             return Err(outside(&format!("the smallest member has room for {is} bytes of data, the mirror has {was}")));
         }
+        let lags = lags(&found, &assembly);
         let mirror = Mirror::of(config, rt.clone(), pool.clone(), assembly);
-        let opened = mirror.begin(below).await;
+        if lags {
+            // The superblock that not all members got is written again, under its own number.
+            mirror.tried.set(mirror.superblock.borrow().sequence - 1);
+        }
+        let opened = mirror.begin(below, lags).await;
         opened.map_err(|error| {
             KindError::Outside(format!("{}: its superblocks cannot be written: {error}", mirror.config.name))
         })?;
@@ -115,16 +120,20 @@ impl Mirror {
 
     /// Says which members are there and writes the first superblock. A member that needs everything gets its own only
     /// after the others' say so, or a crash would leave it with a superblock that is better than its data.
-    async fn begin(&self, below: &Below) -> Result<(), BioError> {
-        if self.superblock.borrow().sequence == 0 {
+    async fn begin(&self, below: &Below, lags: bool) -> Result<(), BioError> {
+        let catching = self.members.which(|state| state == State::Catching);
+        catching.iter().for_each(|lower| self.members.set_state(*lower, State::Out));
+        let is_new = self.superblock.borrow().sequence == 0;
+        if is_new {
             self.make(below).await?;
+        } else if lags {
+            self.commits.ask();
+            self.commit(below).await?;
         }
         let present = self.in_sync();
         if present != self.superblock.borrow().in_sync {
             self.change_sync(present);
         }
-        let catching = self.members.which(|state| state == State::Catching);
-        catching.iter().for_each(|lower| self.members.set_state(*lower, State::Out));
         self.commits.ask();
         self.commit(below).await?;
         if !catching.is_empty() {
@@ -440,6 +449,17 @@ impl Mirror {
         }
         self.commit(below).await
     }
+}
+
+/// Whether a crash fell between the superblocks of two members that are in sync. The next superblock may come only when
+/// both have that one: no member may be two behind another.
+fn lags(found: &[Probed], assembly: &Assembly) -> bool {
+    let newest = assembly.superblock.sequence;
+    let lags = |(found, member): (&Probed, &AssembledMember)| {
+        let sequence = found.as_ref().ok().map(|(superblock, _)| superblock.sequence);
+        member.start == Start::InSync && sequence.is_some_and(|sequence| sequence < newest)
+    };
+    newest > 0 && found.iter().zip(&assembly.members).any(lags)
 }
 
 /// A request for data at its place on a member; flushes are about all of it.

@@ -28,6 +28,15 @@ pub struct Count {
     pub states: u64,
 }
 
+impl Count {
+    /// Adds what another search tried.
+    pub fn add(&mut self, other: Count) {
+        self.points += other.points;
+        self.exhaustive += other.exhaustive;
+        self.states += other.states;
+    }
+}
+
 /// What a crash left of one device: its units that differ from what was there before the log, or may.
 #[derive(Clone, Default, Debug)]
 pub struct Image(Vec<(u64, Arc<[u8]>)>);

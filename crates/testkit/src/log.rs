@@ -148,17 +148,36 @@ impl Log {
         changes.flat_map(|change| self.units(change.range).map(|unit| (unit, self.value(change, unit)))).collect()
     }
 
-    /// The log up to stamp `end`, where the process is killed. What was not answered is in the device's cache then.
-    pub fn killed(&self, end: u64) -> Log {
+    /// The events with stamps below `end`, where the server is killed, as its client sees them. What was not durable then
+    /// may be lost, because servers have caches too.
+    pub fn interrupted(&self, end: u64) -> Log {
+        let mut log = self.cut(end);
+        let durable = log.durable(&log.entries);
+        for (change, _) in log.changes.iter_mut().zip(durable).filter(|(_, is_durable)| !is_durable) {
+            change.answered = None;
+        }
+        log
+    }
+
+    /// The events with stamps below `end`. What was not answered then never is.
+    fn cut(&self, end: u64) -> Log {
         let entries = self.until(end).to_vec();
-        let is_begun = |change: &&Change| change.started < entries.len();
-        let left = |change: &Change| match change.answered {
-            Some(answered) if answered < entries.len() => change.clone(),
-            _ => Change { durable_at_answer: false, answered: Some(entries.len() - 1), ..change.clone() },
-        };
-        let changes: Vec<Change> = self.changes.iter().filter(is_begun).map(left).collect();
+        let begun = self.changes.iter().filter(|change| change.started < entries.len());
+        let changes: Vec<Change> = begun
+            .map(|change| Change { answered: change.answered.filter(|at| *at < entries.len()), ..change.clone() })
+            .collect();
         let moves = self.moves.iter().filter(|of| of.erased < changes.len()).copied().collect();
         Log { unit: self.unit, entries, changes, moves }
+    }
+
+    /// The events with stamps below `end`, where the client is killed, as the device sees them. What was not answered is
+    /// in its cache.
+    pub fn killed(&self, end: u64) -> Log {
+        let mut log = self.cut(end);
+        for change in log.changes.iter_mut().filter(|change| change.answered.is_none()) {
+            (change.answered, change.durable_at_answer) = (Some(log.entries.len() - 1), false);
+        }
+        log
     }
 
     /// The bytes of a unit.

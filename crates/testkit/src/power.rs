@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use esker_base::ByteRange;
+use esker_base::{ByteRange, Stream};
 use esker_block::conformance::{self, Options, Violation};
 use esker_block::store::SparseStore;
 use esker_block::{
@@ -41,6 +41,15 @@ pub static RECORDED: Kind = Kind {
 enum Content {
     Recording(Journal),
     Crashed(RefCell<VecDeque<Image>>),
+    /// What a killed process left, with the numbers of their logs in the journal, which goes on.
+    Left(Journal, RefCell<VecDeque<(usize, Image)>>),
+}
+
+impl Content {
+    fn left(journal: &Journal) -> Content {
+        let images = crash::newest(journal).into_iter().enumerate();
+        Content::Left(journal.clone(), RefCell::new(images.collect()))
+    }
 }
 
 fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
@@ -51,11 +60,19 @@ fn build(make: &Make<'_>) -> Result<Rc<dyn Device>, KindError> {
         Content::Recording(journal) => Recorder::leaf(journal, make.rt, &Media::new(size), block, defer),
         Content::Crashed(images) => {
             let image = images.borrow_mut().pop_front().ok_or_else(none)?;
-            let store = image.over(&SparseStore::default());
-            Rc::new(MemoryDevice::over(make.rt, Media::of(size, store), block, defer))
+            Rc::new(MemoryDevice::over(make.rt, filled(size, &image), block, defer))
+        }
+        Content::Left(journal, images) => {
+            let (number, image) = images.borrow_mut().pop_front().ok_or_else(none)?;
+            Recorder::again(journal, number, make.rt, &filled(size, &image), block, defer)
         }
     };
     Ok(if make.args.flag("zero") { device } else { Rc::new(Unzeroing::over(device)) })
+}
+
+/// A medium that was empty before an image.
+fn filled(size: u64, image: &Image) -> Rc<Media> {
+    Media::of(size, image.over(&SparseStore::default()))
 }
 
 /// A device that cannot zero.
@@ -130,7 +147,8 @@ pub fn check_text(
 }
 
 /// Runs the suite on a stack over recorded media, then opens the stack again over every state that a crash at any event
-/// could have left. Each block in the suite's windows must hold what its client was promised.
+/// could have left. Each block in the suite's windows must hold what its client was promised. Then the process of some
+/// other runs is killed, and the power fails behind that.
 ///
 /// `open` builds the stack in an environment ([`Stack::build_with`](esker_stack::Stack::build_with)): all its ends are
 /// of kind
@@ -139,6 +157,19 @@ pub fn check_text(
 /// # Errors
 /// The first broken promise.
 pub fn check(open: impl Fn(&Rt, &Env) -> Rc<dyn Device>, options: Options, bound: Bound) -> Result<Count, Broken> {
+    check_kills(open, options, bound, KILLS)
+}
+
+/// The same with so many kills of the process. Behind each, the stack is opened again, used, and cut at each event.
+///
+/// # Errors
+/// The first broken promise.
+pub fn check_kills(
+    open: impl Fn(&Rt, &Env) -> Rc<dyn Device>,
+    options: Options,
+    bound: Bound,
+    kills: u64,
+) -> Result<Count, Broken> {
     let (seed, journal) = (options.seed, Journal::default());
     let env = Env::of(Content::Recording(journal.clone()));
     let sim = Sim::new(SimConfig::seeded(seed));
@@ -147,7 +178,43 @@ pub fn check(open: impl Fn(&Rt, &Env) -> Rc<dyn Device>, options: Options, bound
     let before = content(&sim, device.clone(), windows.clone()).expect("a device that was just made can be read");
     let top = Recorder::above(&journal, device, before.clone());
     sim.block_on(conformance::run(sim.rt(), top, options))?;
-    judge(&open, &journal, &before, &windows, bound)
+    let points = journal.points();
+    let mut count = judge(&open, &journal, 0..=points, &before, &windows, bound)?;
+    for kill in kill_points(points, kills, seed) {
+        count.add(killed(&open, &journal.killed(kill), &before, options, bound)?);
+    }
+    Ok(count)
+}
+
+/// Kills of the process in each run of [`check`].
+const KILLS: u64 = 4;
+
+/// The events before which a process is killed: all of them, or as many drawn ones as `most`.
+pub(crate) fn kill_points(events: u64, most: u64, seed: u64) -> Vec<u64> {
+    let mut rng = Stream::named(seed, "kills");
+    match events < most {
+        true => (0..=events).collect(),
+        false => (0..most).map(|_| rng.below(events + 1)).collect(),
+    }
+}
+
+/// Opens the stack on what a killed process left, runs the suite again, and judges each crash from the kill on. The
+/// client is one for both processes.
+fn killed(
+    open: &impl Fn(&Rt, &Env) -> Rc<dyn Device>,
+    journal: &Journal,
+    before: &SparseStore,
+    options: Options,
+    bound: Bound,
+) -> Result<Count, Broken> {
+    let kill = journal.points();
+    let options = Options { batches: 3, seed: options.seed ^ kill, ..options };
+    let sim = Sim::new(SimConfig::seeded(options.seed));
+    let device = open(&sim.rt(), &Env::of(Content::left(journal)));
+    let windows = conformance::windows(device.limits(), options.window);
+    let top = Recorder::above(journal, device, before.clone());
+    sim.block_on(conformance::run(sim.rt(), top, options))?;
+    judge(open, journal, kill..=journal.points(), before, &windows, bound)
 }
 
 /// Runs a script on the device `vol` of a text whose ends are of kind [`RECORDED`], for each seed. The script sends the
@@ -187,7 +254,8 @@ pub fn check_script_then<F: Future<Output = ()> + 'static>(
         let before = content(&sim, vol.clone(), windows.clone()).expect("a device that was just made can be read");
         let top = Recorder::above(&journal, vol.clone(), before.clone());
         sim.block_on(script(vol, top));
-        let count = judge(&open, &journal, &before, &windows, Bound { states_max, seed });
+        let points = 0..=journal.points();
+        let count = judge(&open, &journal, points, &before, &windows, Bound { states_max, seed });
         count.unwrap_or_else(|broken| panic!("{text}: {broken}")).states
     };
     let states: u64 = seeds.map(states_of).sum();
@@ -219,13 +287,14 @@ pub fn check_media<F: Future<Output = ()> + 'static>(
 fn judge(
     open: &impl Fn(&Rt, &Env) -> Rc<dyn Device>,
     journal: &Journal,
+    points: RangeInclusive<u64>,
     before: &SparseStore,
     windows: &[ByteRange],
     bound: Bound,
 ) -> Result<Count, Broken> {
     let (log, seed) = (journal.top(), bound.seed);
     let mut promise = Promise::of(&log, 0);
-    crash::for_each_state(journal, bound, |point, images| {
+    crash::for_each_state_at(journal, points, bound, |point, images| {
         if promise.point() != point {
             promise = Promise::of(&log, point);
         }

@@ -62,10 +62,13 @@ impl Journal {
     }
 
     /// The journal of a process that is killed before an event. It goes on with what the next process does: see
-    /// [`Recorder::again`].
+    /// [`Recorder::again`] and [`Recorder::above`].
     pub fn killed(&self, point: u64) -> Journal {
-        let leaves = self.pages().leaves.iter().map(|log| log.killed(point)).collect();
-        Journal(Arc::new(Mutex::new(Pages { clock: point, leaves, top: None })))
+        let pages = self.pages();
+        let leaves = pages.leaves.iter().map(|log| log.killed(point)).collect();
+        // What was answered above without a further event below happened before the kill.
+        let top = pages.top.as_ref().map(|log| log.interrupted(point + 1));
+        Journal(Arc::new(Mutex::new(Pages { clock: point, leaves, top })))
     }
 
     fn add_leaf(&self, unit: u32) -> LogOwner {
@@ -75,8 +78,7 @@ impl Journal {
     }
 
     fn add_top(&self, unit: u32) -> LogOwner {
-        let before = self.pages().top.replace(Log::new(unit));
-        assert!(before.is_none(), "a journal has one recorder on top");
+        self.pages().top.get_or_insert_with(|| Log::new(unit));
         LogOwner::Top
     }
 
@@ -144,7 +146,8 @@ impl Recorder {
         Rc::new(Recorder::new(journal, place, inner, limits, before))
     }
 
-    /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` holds now.
+    /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` held when the
+    /// journal began.
     pub fn above(journal: &Journal, device: Rc<dyn Device>, before: SparseStore) -> Rc<Recorder> {
         let limits = device.limits().clone();
         Rc::new(Recorder::new(journal, journal.add_top(limits.block), device, limits, before))

@@ -87,6 +87,20 @@ fn a_mirror_keeps_its_promises_in_every_crash_state() {
     check(&text, &text, 2500);
 }
 
+/// A process is killed at each event of a short run, and the power fails while the next process opens the members.
+#[test]
+fn a_power_cut_behind_a_killed_process_leaves_a_usable_mirror() {
+    for (seed, initial) in [(1, "resync"), (2, "assume-clean")] {
+        let text = format!("{MEMBERS} {BOTH} initial={initial} on a, b");
+        let options = Options { batches: 3, ..Options::power_cuts(seed) };
+        let volume = |rt: &Rt, env: &Env| -> Rc<dyn Device> { Rc::new(open(rt, &text, env)) };
+        let count = power::check_kills(volume, options, Bound { states_max: 4, seed }, 60);
+        let count = count.unwrap_or_else(|broken| panic!("{text}: {broken}"));
+        println!("{count:?}");
+        assert!(count.states > 2500, "{count:?}");
+    }
+}
+
 /// The power fails and one member never comes back: the other one has everything.
 #[test]
 fn either_member_keeps_all_promises_alone() {

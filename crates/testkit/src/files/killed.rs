@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 
-use esker_base::Stream;
 use esker_dev::{Defer, Media};
 use esker_fs_posix::script::{Durable, Outcome, Player, ScriptOp};
 use esker_vfs::tree_digest;
@@ -15,6 +14,7 @@ use super::breach::{Breach, actor};
 use super::search::{Reach, Searched};
 use super::stage::{BLOCK, Enacted, Stage, in_world, own_call};
 use crate::crash::{self, Bound};
+use crate::power::kill_points;
 use crate::recorder::{Journal, Recorder};
 
 impl Stage {
@@ -29,10 +29,7 @@ impl Stage {
         if !self.survives() {
             return Ok(searched);
         }
-        let events = enacted.journal.points();
-        let mut rng = Stream::named(reach.seed, "kills");
-        for number in 0..kills_max.min(events + 1) {
-            let kill = if events < kills_max { number } else { rng.below(events + 1) };
+        for kill in kill_points(enacted.journal.points(), kills_max, reach.seed) {
             searched.add(self.kill(&enacted, kill, reach)?);
         }
         Ok(searched)
