@@ -39,7 +39,7 @@ pub(crate) fn trace(lab: &Lab<'_>) -> Trace {
 
 /// Bytes of a segment: a volume has hundreds.
 pub(crate) fn segment_bytes(lab: &Lab<'_>) -> Option<u64> {
-    Some(lab.scale(MIB, 8 * MIB))
+    Some(lab.scale(MIB, 2 * MIB))
 }
 
 /// Bytes of the volume, and of the file that never changes.
