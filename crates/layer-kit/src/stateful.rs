@@ -1,6 +1,7 @@
 //! Layers with state on their media: opened once, served, brought to rest and closed in the same way.
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use esker_block::step::LocalFuture;
@@ -89,6 +90,16 @@ struct Opened<S> {
     pool: Pool,
 }
 
+/// Makes durable what a killed process left in the caches of the devices that have the state: an opening builds on what
+/// it reads there. A device that holds nothing but data may sleep on. One that fails here fails the opening's own
+/// requests, too.
+async fn settle(io: &Io, marks: &[Mark]) {
+    let lowers: BTreeSet<usize> = marks.iter().map(|mark| mark.lower).collect();
+    for lower in lowers {
+        let _flushed = io.flush(io.lower(lower)).await;
+    }
+}
+
 /// A layer with a state.
 pub struct StatefulLayer<S: Stateful> {
     config: S::Config,
@@ -129,9 +140,7 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
         Step::later(async move {
             let OpenContext { rt, pool, below, handle } = opening;
             let io = Io::new(&rt, &pool, below);
-            // A killed process may have left writes in caches below, and the state builds on all that it reads. A lower
-            // device that fails here fails what the state asks of it, too.
-            let _flushed = io.flush_all().await;
+            settle(&io, &S::marks(&config)).await;
             let state = S::open(config, io).await?;
             for (name, task) in state.tasks(&handle) {
                 rt.spawn(name, task).detach();

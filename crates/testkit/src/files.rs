@@ -6,9 +6,10 @@
 //! synced and opened again.
 //!
 //! Reading order: [`subject`] (what is judged), [`breach`] (a broken promise in words), [`stage`] (both sides and the
-//! recording device), [`search`] (crashes), [`killed`] (crashes behind a killed process). Then [`faults`] (requests that fail, changed bits, full devices), [`space`]
-//! (filling and emptying, listings under change), [`weak`] (what file systems of kernels promise). Last [`suite`] (all
-//! of it), [`listing`] (a tree as text), and [`whole`] (a file system to try the harness on, with its flaws).
+//! recording device), [`search`] (crashes), [`killed`] (crashes behind a killed process). Then [`faults`] (requests
+//! that fail, changed bits, full devices), [`space`] (filling and emptying, listings under change), [`weak`] (what file
+//! systems of kernels promise). Last [`suite`] (all of it), [`listing`] (a tree as text), and [`whole`] (a file system
+//! to try the harness on, with its flaws).
 
 pub mod breach;
 pub mod faults;

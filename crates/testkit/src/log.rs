@@ -148,8 +148,8 @@ impl Log {
         changes.flat_map(|change| self.units(change.range).map(|unit| (unit, self.value(change, unit)))).collect()
     }
 
-    /// The events with stamps below `end`, where the server is killed, as its client sees them. What was not durable then
-    /// may be lost, because servers have caches too.
+    /// The events with stamps below `end`, where the server is killed, as its client sees them. What was not durable
+    /// then may be lost, because servers have caches too.
     pub fn interrupted(&self, end: u64) -> Log {
         let mut log = self.cut(end);
         let durable = log.durable(&log.entries);
@@ -170,8 +170,8 @@ impl Log {
         Log { unit: self.unit, entries, changes, moves }
     }
 
-    /// The events with stamps below `end`, where the client is killed, as the device sees them. What was not answered is
-    /// in its cache.
+    /// The events with stamps below `end`, where the client is killed, as the device sees them. What was not answered
+    /// is in its cache.
     pub fn killed(&self, end: u64) -> Log {
         let mut log = self.cut(end);
         for change in log.changes.iter_mut().filter(|change| change.answered.is_none()) {

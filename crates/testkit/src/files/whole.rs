@@ -9,8 +9,8 @@
 //! | from 8192 on | two areas: the image of generation g is a sealed page at the beginning of area g % 2 |
 //!
 //! Invariant: an image is durable before a superblock names it, and a superblock is durable before the next image is
-//! begun. So the newest sound superblock names a whole image at any instant. An opening begins with a flush, because the
-//! process before it may have been killed between a write and its flush.
+//! begun. So the newest sound superblock names a whole image at any instant. An opening begins with a flush, because
+//! the process before it may have been killed between a write and its flush.
 
 mod flaw;
 mod format;
