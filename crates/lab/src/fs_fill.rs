@@ -78,7 +78,8 @@ fn fill(at: &Path, bytes: u64) -> Result<Vec<PathBuf>, LabError> {
         match written {
             Ok(()) => files.push(path),
             Err(error) if error.kind() == ErrorKind::StorageFull => {
-                files.push(path);
+                // Its creation may be what found no room.
+                files.extend(path.exists().then_some(path));
                 break;
             }
             Err(error) => return Err(LabError::scratch(&path)(error)),
