@@ -75,10 +75,6 @@ impl Mirror {
         }
         let lags = lags(&found, &assembly);
         let mirror = Mirror::of(config, rt.clone(), pool.clone(), assembly);
-        if lags {
-            // The superblock that not all members got is written again, under its own number.
-            mirror.tried.set(mirror.superblock.borrow().sequence - 1);
-        }
         let opened = mirror.begin(below, lags).await;
         opened.map_err(|error| {
             KindError::Outside(format!("{}: its superblocks cannot be written: {error}", mirror.config.name))
@@ -127,6 +123,8 @@ impl Mirror {
         if is_new {
             self.make(below).await?;
         } else if lags {
+            // The superblock that not all members got is written again, under its own number.
+            self.tried.set(self.tried.get() - 1);
             self.commits.ask();
             self.commit(below).await?;
         }

@@ -23,6 +23,8 @@ struct Pages {
     clock: u64,
     leaves: Vec<Log>,
     top: Option<Log>,
+    /// What the client of a killed process was promised: the next recorder on top goes on with it.
+    left: Option<Log>,
 }
 
 /// Whose log.
@@ -67,18 +69,21 @@ impl Journal {
         let pages = self.pages();
         let leaves = pages.leaves.iter().map(|log| log.killed(point)).collect();
         // What was answered above without a further event below happened before the kill.
-        let top = pages.top.as_ref().map(|log| log.interrupted(point + 1));
-        Journal(Arc::new(Mutex::new(Pages { clock: point, leaves, top })))
+        let left = pages.top.as_ref().map(|log| log.interrupted(point + 1));
+        Journal(Arc::new(Mutex::new(Pages { clock: point, leaves, top: None, left })))
     }
 
-    fn add_leaf(&self, unit: u32) -> LogOwner {
+    fn add_leaf(&self, unit: u32) -> usize {
         let mut pages = self.pages();
         pages.leaves.push(Log::new(unit));
-        LogOwner::Leaf(pages.leaves.len() - 1)
+        pages.leaves.len() - 1
     }
 
     fn add_top(&self, unit: u32) -> LogOwner {
-        self.pages().top.get_or_insert_with(|| Log::new(unit));
+        let mut pages = self.pages();
+        let log = pages.left.take().unwrap_or_else(|| Log::new(unit));
+        let before = pages.top.replace(log);
+        assert!(before.is_none(), "a journal has one recorder on top");
         LogOwner::Top
     }
 
@@ -117,7 +122,7 @@ impl Recorder {
     /// An end of a stack: a memory device with a volatile cache over `media`, whose power cuts leave blocks of `block`
     /// bytes whole and tear what is larger.
     pub fn leaf(journal: &Journal, rt: &Rt, media: &Rc<Media>, block: u32, defer: Defer) -> Rc<Recorder> {
-        Recorder::cached(journal, journal.add_leaf(block), rt, media, block, defer)
+        Recorder::again(journal, journal.add_leaf(block), rt, media, block, defer)
     }
 
     /// An end of a stack of which `journal` has a log already, by its number: another process uses it.
@@ -129,21 +134,10 @@ impl Recorder {
         block: u32,
         defer: Defer,
     ) -> Rc<Recorder> {
-        Recorder::cached(journal, LogOwner::Leaf(number), rt, media, block, defer)
-    }
-
-    fn cached(
-        journal: &Journal,
-        place: LogOwner,
-        rt: &Rt,
-        media: &Rc<Media>,
-        block: u32,
-        defer: Defer,
-    ) -> Rc<Recorder> {
         let before = media.image();
         let inner = Rc::new(MemoryDevice::over(rt, media.clone(), block, defer));
         let limits = Limits { volatile_cache: true, ..inner.limits().clone() };
-        Rc::new(Recorder::new(journal, place, inner, limits, before))
+        Rc::new(Recorder::new(journal, LogOwner::Leaf(number), inner, limits, before))
     }
 
     /// On top of a stack whose ends write into `journal`: what its client sees. `before` is what `device` held when the
