@@ -11,6 +11,7 @@
     reason = "the real world is where clocks, files, sockets and threads are reached"
 )]
 
+mod answer;
 mod any_ring;
 pub mod cell;
 pub mod cross;
@@ -26,6 +27,7 @@ mod uring;
 mod vanished;
 mod workers;
 
+pub use answer::Answer;
 pub use cell::StackCell;
 pub use fault_guard::FaultGuard;
 pub use fuse_entry::{FUSE_HEAD_BYTES, FuseEntry};

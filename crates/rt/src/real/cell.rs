@@ -1,14 +1,17 @@
 //! A stack that any thread may call, several at a time.
 
-use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 
+use esker_base::Nanos;
+
+use super::answer::{Answer, Answering, Made, answer};
 use super::reactor::{Reactor, RealConfig, StartError};
 use crate::handle::Rt;
 
@@ -22,20 +25,27 @@ use crate::handle::Rt;
 /// Callers do not drive the reactor themselves. A call may leave an `Rc` of the stack in a thread-local of the thread
 /// that runs it, and a value may hold what only its thread may drop, such as a lock's guard. If another thread led
 /// later, both would touch one count, and no bound on `T` rules that out. The price is two hand-overs between threads
-/// for a call, some microseconds where the owner sleeps. A call from inside a call never ends.
+/// for a call, some microseconds where the owner sleeps. [`RealConfig::spin`] keeps both sides awake for a moment, which
+/// costs CPU time and spares the sleep. A call from inside a call never ends.
 ///
 /// Dropping it drops the value, then waits for every task that was started. So a task without an end must see that the
 /// value is gone. A panic of a task that is no call ends the stack: every call under way or to come panics.
 pub struct StackCell<T> {
     calls: Arc<Calls<T>>,
     owner: Option<JoinHandle<()>>,
+    spin: Nanos,
 }
 
 /// A call, which answers through a channel of its own.
 type Call<T> = Box<dyn FnOnce(&Rt, &T) + Send>;
 
 /// Calls on their way to the owner.
-struct Calls<T>(Mutex<Queue<T>>);
+struct Calls<T> {
+    queue: Mutex<Queue<T>>,
+    /// Whether the queue has a call or is closed: written under its lock, read without it by an owner that spins. A
+    /// stale `false` costs one look more, because the owner looks under the lock before it sleeps.
+    has_news: AtomicBool,
+}
 
 struct Queue<T> {
     waiting: Vec<Call<T>>,
@@ -46,11 +56,12 @@ struct Queue<T> {
 
 impl<T> Calls<T> {
     fn new() -> Calls<T> {
-        Calls(Mutex::new(Queue { waiting: Vec::new(), closed: false, taker: None }))
+        let queue = Queue { waiting: Vec::new(), closed: false, taker: None };
+        Calls { queue: Mutex::new(queue), has_news: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a call over; a closed queue drops it.
@@ -60,6 +71,7 @@ impl<T> Calls<T> {
             return;
         }
         queue.waiting.push(call);
+        self.has_news.store(true, Ordering::Release);
         let taker = queue.taker.take();
         drop(queue);
         taker.into_iter().for_each(Waker::wake);
@@ -69,6 +81,7 @@ impl<T> Calls<T> {
     fn close(&self) {
         let mut queue = self.lock();
         queue.closed = true;
+        self.has_news.store(true, Ordering::Release);
         let taker = queue.taker.take();
         drop(queue);
         taker.into_iter().for_each(Waker::wake);
@@ -78,6 +91,7 @@ impl<T> Calls<T> {
     fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<Vec<Call<T>>>> {
         let mut queue = self.lock();
         if !queue.waiting.is_empty() {
+            self.has_news.store(queue.closed, Ordering::Release);
             return Poll::Ready(Some(std::mem::take(&mut queue.waiting)));
         }
         if queue.closed {
@@ -118,14 +132,14 @@ impl<T: 'static> StackCell<T> {
             Err(error) => drop(begun.send(Err(error))),
             Ok((value, reactor)) => {
                 drop(begun.send(Ok(())));
-                reactor.block_on(serve(waiting.0.clone(), reactor.rt(), value));
+                reactor.block_on(serve(waiting.0.clone(), reactor.rt(), value, config.spin));
                 reactor.finish();
             }
         };
         let spawned = thread::Builder::new().name("esker-stack".to_string()).spawn(own);
         let owner = spawned.map_err(|error| E::from(StartError::Owner(error)))?;
         match outcome.recv() {
-            Ok(Ok(())) => Ok(StackCell { calls, owner: Some(owner) }),
+            Ok(Ok(())) => Ok(StackCell { calls, owner: Some(owner), spin: config.spin }),
             Ok(Err(error)) => Err(error),
             Err(_) => match owner.join() {
                 Err(panic) => resume_unwind(panic),
@@ -144,28 +158,33 @@ impl<T: 'static> StackCell<T> {
         F: FnOnce(Rt, &T) -> Fut + Send + 'static,
         Fut: Future<Output = R> + 'static,
     {
-        let (answer, outcome) = channel();
-        self.calls.push(Box::new(move |rt, value| run(rt, value, call, answer)));
-        match outcome.recv().expect("a task of the stack panicked; its message is above") {
-            Ok(value) => value,
-            Err(panic) => resume_unwind(panic),
-        }
+        self.start(call).wait(self.spin)
+    }
+
+    /// Starts the same, and gives its answer as a future, which any executor may poll. A call runs to its end even if
+    /// the answer is dropped.
+    pub fn start<R, F, Fut>(&self, call: F) -> Answer<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(Rt, &T) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        let (answering, answer) = answer();
+        self.calls.push(Box::new(move |rt, value| run(rt, value, call, answering)));
+        answer
     }
 }
 
-/// What came of a call: its value or its panic.
-type Made<R> = Result<R, Box<dyn Any + Send>>;
-
 /// Starts `call`; its caller waits for the answer.
-fn run<T, R, F, Fut>(rt: &Rt, value: &T, call: F, answer: Sender<Made<R>>)
+fn run<T, R, F, Fut>(rt: &Rt, value: &T, call: F, answering: Answering<R>)
 where
     R: 'static,
     F: FnOnce(Rt, &T) -> Fut,
     Fut: Future<Output = R> + 'static,
 {
     match catch_unwind(AssertUnwindSafe(|| call(rt.clone(), value))) {
-        Err(panic) => drop(answer.send(Err(panic))),
-        Ok(future) => rt.spawn_detached("call", async move { drop(answer.send(caught(future).await)) }),
+        Err(panic) => answering.send(Err(panic)),
+        Ok(future) => rt.spawn_detached("call", async move { answering.send(caught(future).await) }),
     }
 }
 
@@ -187,10 +206,14 @@ fn begin<T, E: From<StartError>>(
     Ok((value, reactor))
 }
 
-/// Starts calls until no more can come.
-async fn serve<T>(waiting: Arc<Calls<T>>, rt: Rt, value: T) {
+/// Starts calls until no more can come. Behind the last ones it stays awake as long as `spin` says.
+async fn serve<T>(waiting: Arc<Calls<T>>, rt: Rt, value: T, spin: Nanos) {
     while let Some(calls) = poll_fn(|cx| waiting.poll_take(cx)).await {
         calls.into_iter().for_each(|call| call(&rt, &value));
+        let end = rt.now() + spin;
+        while !waiting.has_news.load(Ordering::Acquire) && rt.now() < end {
+            rt.yield_now().await;
+        }
     }
 }
 

@@ -53,12 +53,14 @@ pub struct RealConfig {
     pub backend: Backend,
     /// Whether the ring has entries wide enough for commands to files, where the kernel has such rings.
     pub commands: bool,
+    /// How long a [`StackCell`](super::StackCell) stays awake for the next call, and a caller for its answer.
+    pub spin: Nanos,
 }
 
 impl RealConfig {
-    /// 256 entries, io_uring where permitted, no commands.
+    /// 256 entries, io_uring where permitted, no commands, no spinning.
     pub fn seeded(seed: u64) -> RealConfig {
-        RealConfig { seed, entries: 256, backend: Backend::Auto, commands: false }
+        RealConfig { seed, entries: 256, backend: Backend::Auto, commands: false, spin: Nanos::ZERO }
     }
 }
 

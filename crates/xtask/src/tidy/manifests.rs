@@ -27,7 +27,7 @@ fn check_reasons(text: &str, report: &mut Report) {
     let lines = text.lines().enumerate().skip_while(|(_, line)| line.trim() != "[workspace.dependencies]").skip(1);
     for (at, line) in lines.take_while(|(_, line)| !is_header(line)) {
         let Some((name, value)) = line.split_once('=') else { continue };
-        let is_ours = name.trim().starts_with("esker-") || name.trim_start().starts_with('#');
+        let is_ours = name.trim().starts_with("esker") || name.trim_start().starts_with('#');
         let reason = value.rsplit_once('#').map_or("", |(_, reason)| reason.trim());
         if !is_ours && reason.len() < 3 {
             let what = format!("dependency `{}` has no reason", name.trim());
@@ -38,13 +38,11 @@ fn check_reasons(text: &str, report: &mut Report) {
 
 fn check_member(path: &str, name: &str, manifest: &Table, report: &mut Report) {
     let package = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
-    if package != Some(&format!("esker-{name}")) {
-        report.find(
-            path,
-            1,
-            format!("the package of crates/{name} is not esker-{name}"),
-            "folder and package share a name",
-        );
+    // The library has the project's name.
+    let expected = if name == "esker" { name.to_string() } else { format!("esker-{name}") };
+    if package != Some(&expected) {
+        let what = format!("the package of crates/{name} is not {expected}");
+        report.find(path, 1, what, "folder and package share a name");
     }
     if !inherits(manifest.get("lints")) {
         report.find(path, 1, "does not inherit the lint table", "add `[lints]` with `workspace = true`");
