@@ -13,9 +13,9 @@ use crate::files;
 /// Where the events of a server go.
 #[derive(clap::Args)]
 pub struct Logging {
-    /// Least important log lines to write: error, warn, info or debug
-    #[arg(long, value_enum, default_value = "info")]
-    log: LogLevel,
+    /// Least important log lines to write: error, warn, info or debug [default: info, and warn for `esker run`]
+    #[arg(long, value_enum)]
+    log: Option<LogLevel>,
     /// How log lines look: text for people, json for programs
     #[arg(long, value_enum, default_value = "text")]
     log_format: LogFormat,
@@ -24,11 +24,16 @@ pub struct Logging {
     log_file: Option<PathBuf>,
 }
 
+/// How important a log line is.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LogLevel {
+pub enum LogLevel {
+    /// What fails.
     Error,
+    /// What an operator should look at.
     Warn,
+    /// What happens.
     Info,
+    /// What helps to find mistakes.
     Debug,
 }
 
@@ -54,6 +59,14 @@ impl Logging {
     /// # Errors
     /// A file that cannot be opened.
     pub fn start(&self, rt: &Rt) -> Result<(), Failure> {
+        self.start_at(rt, LogLevel::Info)
+    }
+
+    /// The same; `level` is the least, unless the command line says another one.
+    ///
+    /// # Errors
+    /// As [`Logging::start`].
+    pub fn start_at(&self, rt: &Rt, level: LogLevel) -> Result<(), Failure> {
         let out: Box<dyn Write> = match &self.log_file {
             None => Box::new(io::stderr()),
             Some(path) => {
@@ -65,17 +78,17 @@ impl Logging {
             LogFormat::Text => Format::Text,
             LogFormat::Json => Format::Json,
         };
-        rt.set_log(Box::new(Log::new(out, format, self.least(), start_of(rt))));
+        rt.set_log(Box::new(Log::new(out, format, least(self.log.unwrap_or(level)), start_of(rt))));
         Ok(())
     }
+}
 
-    fn least(&self) -> Level {
-        match self.log {
-            LogLevel::Error => Level::Error,
-            LogLevel::Warn => Level::Warn,
-            LogLevel::Info => Level::Info,
-            LogLevel::Debug => Level::Debug,
-        }
+fn least(level: LogLevel) -> Level {
+    match level {
+        LogLevel::Error => Level::Error,
+        LogLevel::Warn => Level::Warn,
+        LogLevel::Info => Level::Info,
+        LogLevel::Debug => Level::Debug,
     }
 }
 

@@ -39,6 +39,7 @@ mod nfs_replay;
 mod order;
 mod remap;
 mod resize;
+mod run;
 mod serve;
 mod stack_check;
 mod stack_compose;
@@ -99,6 +100,7 @@ pub const ALL: &[Verb] = &[
     calibrate::VERB,
     init::VERB,
     check::VERB,
+    run::VERB,
     serve::VERB,
     attach::VERB,
     detach::VERB,

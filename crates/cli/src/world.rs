@@ -8,7 +8,7 @@ use esker_stack::Measure;
 use esker_stack::text::address;
 
 use crate::failure::Failure;
-use crate::log::Logging;
+use crate::log::{LogLevel, Logging};
 use crate::meters::What;
 
 /// The world of a server.
@@ -57,6 +57,14 @@ impl World {
     /// # Errors
     /// What the kernel refuses, and a log that cannot be written.
     pub fn start(&self) -> Result<Reactor, Failure> {
+        self.start_at(LogLevel::Info)
+    }
+
+    /// The same; unless the command line says so, no line is logged below `level`.
+    ///
+    /// # Errors
+    /// As [`World::start`].
+    pub fn start_at(&self, level: LogLevel) -> Result<Reactor, Failure> {
         let backend = match self.io {
             Io::Auto => Backend::Auto,
             Io::Uring => Backend::Uring,
@@ -64,7 +72,7 @@ impl World {
         };
         let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(self.seed) })?;
         let rt = reactor.rt();
-        self.logging.start(&rt)?;
+        self.logging.start_at(&rt, level)?;
         rt.set_secrets(crate::secrets::source());
         if let Some(reason) = reactor.fallback() {
             rt.log(Level::Warn, format_args!("{reason}"));

@@ -106,6 +106,7 @@ mod lfs_replay;
 mod lfs_snapshot;
 mod lfs_trace;
 mod lfs_tracking;
+mod library_calls;
 mod map_commit;
 mod mounted;
 mod mrc_accuracy;
@@ -168,6 +169,9 @@ pub const ALL: &[Experiment] = &[
         .about("Requests to our FUSE server against mergerfs: a file system in memory against a tmpfs, and both on one directory")
         .after("the issue of file systems: at least the rate of mergerfs in its best setting")
         .beside(&["mergerfs"]),
+    Experiment::real("library-calls", library_calls::run)
+        .about("Calls of the library from a foreign thread: reads of 4 KiB on memory, and flushes that eight threads share")
+        .after("the issue of the library: 1.5 us a call, 300 ns more than a request, four calls for each flush"),
     Experiment::real("fs-sync", fs_sync::run)
         .about("Appends of 4 KiB, each with an fsync, on lfs and on ext4, XFS and btrfs: rate, 99th percentile, bytes written")
         .after("the issue of the log-structured file system: at least the rate of ext4")

@@ -17,6 +17,7 @@ mod locks;
 mod operating;
 mod planted;
 mod refusals;
+mod running;
 mod secured;
 mod service;
 mod small_disk;

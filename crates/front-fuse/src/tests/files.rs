@@ -2,6 +2,8 @@
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use esker_base::{Nanos, Stream};
 use esker_block::{Class, Tag};
@@ -253,8 +255,7 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
     play(
         |kernel| {
             let file = made(kernel, b"shut").node;
-            // The gate shuts behind the answer.
-            thread::sleep(std::time::Duration::from_millis(50));
+            INTERRUPTED.await_shut();
             let read = ReadIn { size: 10, ..ReadIn::zero() };
             let asked = kernel.tell(opcode::READ, file, read.as_bytes());
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: asked }.as_bytes());
@@ -271,6 +272,7 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
             assert_eq!((head.unique, head.error), (next, -4));
             let write = kernel.tell(opcode::UNLINK, ROOT, b"shut\0");
             kernel.tell(opcode::INTERRUPT, 0, InterruptIn { unique: write }.as_bytes());
+            INTERRUPTED.open_soon();
             let (head, _) = kernel.next();
             assert_eq!((head.unique, head.error), (write, 0), "a change is not given up");
         },
@@ -279,21 +281,50 @@ fn a_caller_that_is_interrupted_waits_no_longer() {
             let late = Late::new(&rt, Ram::new(RamConfig::sized(1 << 20), pool.clone()));
             let channel = Channel::new(&rt, fd).unwrap();
             let session = Rc::new(Session::new(&rt, &pool, channel, Rc::new(late.clone()), config(CacheMode::None)));
-            shut_for_a_while(&rt, &late);
+            shut(&rt, &late, &INTERRUPTED);
             session.serve().await;
         },
     );
 }
 
-/// Shuts the gate once a file is there, for long enough that requests find it shut.
-fn shut_for_a_while(rt: &Rt, late: &Late) {
+/// What a scenario and the gate of its file system tell each other.
+struct Gate {
+    is_shut: AtomicBool,
+    may_open: AtomicBool,
+}
+
+static INTERRUPTED: Gate = Gate { is_shut: AtomicBool::new(false), may_open: AtomicBool::new(false) };
+static GONE: Gate = Gate { is_shut: AtomicBool::new(false), may_open: AtomicBool::new(false) };
+
+impl Gate {
+    fn await_shut(&self) {
+        while !self.is_shut.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Opens the gate after a time in which the server sees what was asked before.
+    fn open_soon(&'static self) {
+        thread::spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            self.may_open.store(true, Ordering::SeqCst);
+        });
+    }
+}
+
+/// Shuts the gate once a file is there, until the scenario lets it open.
+fn shut(rt: &Rt, late: &Late, gate: &'static Gate) {
     let (own, late) = (rt.clone(), late.clone());
     rt.spawn_detached("gate", async move {
         while used_inodes(&late.ram) == 1 {
             own.sleep(Nanos::millis(1)).await;
         }
         late.is_shut.set(true);
-        own.sleep(Nanos::millis(300)).await;
+        gate.is_shut.store(true, Ordering::SeqCst);
+        while !gate.may_open.swap(false, Ordering::SeqCst) {
+            own.sleep(Nanos::millis(1)).await;
+        }
+        gate.is_shut.store(false, Ordering::SeqCst);
         late.is_shut.set(false);
     });
 }
@@ -303,16 +334,16 @@ fn what_waits_when_the_mount_goes_leaves_no_pin() {
     play(
         |kernel| {
             made(kernel, b"shut");
-            // The gate shuts behind the answer.
-            thread::sleep(std::time::Duration::from_millis(50));
+            GONE.await_shut();
             kernel.tell(opcode::LOOKUP, ROOT, b"shut\0");
+            GONE.open_soon();
         },
         async |rt, fd| {
             let pool = Pool::default();
             let late = Late::new(&rt, Ram::new(RamConfig::sized(1 << 20), pool.clone()));
             let channel = Channel::new(&rt, fd).unwrap();
             let session = Session::new(&rt, &pool, channel, Rc::new(late.clone()), config(CacheMode::Through));
-            shut_for_a_while(&rt, &late);
+            shut(&rt, &late, &GONE);
             Rc::new(session).serve().await;
             assert!(!late.is_shut.get(), "the lookup was waited for");
             let name = Name::new(b"shut").unwrap();
