@@ -11,8 +11,8 @@
 //! - of file systems: [`fs_kinds`], [`fs_image`], [`virtual_files`];
 //! - of all: [`log`], [`secrets`], [`signals`], [`outputs`], [`target`].
 //!
-//! [`top`] is the screen of the verb of that name, [`hugepages`] and [`volumes`] what the verbs of those managers
-//! share.
+//! [`top`] is the screen of the verb of that name, [`doctor`] the checks of the verb of that name, [`hugepages`] and
+//! [`volumes`] what the verbs of those managers share.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
@@ -27,6 +27,7 @@ mod block_trace;
 mod changed_dir;
 mod composition;
 mod control;
+mod doctor;
 mod failure;
 mod files;
 mod fs_image;

@@ -11,6 +11,7 @@ mod check;
 mod completions;
 mod curve;
 mod detach;
+mod doctor;
 mod freeze;
 mod fs_check;
 mod fs_dump;
@@ -98,6 +99,7 @@ pub const ALL: &[Verb] = &[
     try_stacks::VERB,
     advise::VERB,
     calibrate::VERB,
+    doctor::VERB,
     init::VERB,
     check::VERB,
     run::VERB,

@@ -48,8 +48,8 @@ fn mountinfo() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
-/// The mounts in a `mountinfo`.
-pub(crate) fn parsed(text: &str) -> Vec<Mount> {
+/// The mounts in the text of a `mountinfo`, in its order.
+pub fn parsed(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parsed_line).collect()
 }
 

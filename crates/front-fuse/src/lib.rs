@@ -43,7 +43,7 @@ pub use mounting::{MountError, MountOptions, owner, unmount};
 pub use options::MountOptionError;
 pub use registry::{Registry, RegistryError};
 pub use serve::CacheMode;
-pub use transport::{Transport, TransportError};
+pub use transport::{Transport, TransportError, can_ring};
 pub use users::users_of;
 
 #[cfg(test)]

@@ -69,7 +69,12 @@ impl Transport {
     }
 }
 
-fn can_ring(switch: Option<&str>, takes_commands: bool) -> Result<(), TransportError> {
+/// Whether requests can come by io_uring: `switch` is the text of the kernel's switch, where it has one, and
+/// `takes_commands` says whether this process gets rings for commands to files.
+///
+/// # Errors
+/// [`TransportError`] says what is lacking.
+pub fn can_ring(switch: Option<&str>, takes_commands: bool) -> Result<(), TransportError> {
     match switch.map(str::trim) {
         None => Err(TransportError::Missing),
         Some("N" | "0") => Err(TransportError::Off),

@@ -40,4 +40,4 @@ mod wire;
 pub use assemble::Sink;
 pub use gate::Gate;
 pub use kernel::Lost;
-pub use recorder::{Method, RecordError, Recorded, Settings, Target, record};
+pub use recorder::{Method, RecordError, Recorded, Settings, Target, record, try_kernel};

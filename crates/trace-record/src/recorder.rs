@@ -120,6 +120,8 @@ const NAP: Duration = Duration::from_millis(1);
 const SHORT_NAP: Duration = Duration::from_micros(100);
 /// What was recorded outlives this process after so long.
 const FLUSHED_EVERY: Duration = Duration::from_secs(1);
+/// The ring of programs that are only tried: pages of any size divide it.
+const RING_BYTES_TRIED: u32 = 64 << 10;
 /// Inode of the name space of processes that the machine began with.
 const FIRST_NAME_SPACE: u64 = 0xeffffffc;
 
@@ -132,8 +134,8 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
     let output = Output::new(out, settings.anonymise, started.as_nanos() as i64).map_err(RecordError::Unwritten)?;
     let kernel = match settings.method {
         Method::Ptrace => Err(None),
-        Method::Kernel => Ok(start_kernel(settings)?),
-        Method::Any => start_kernel(settings).map_err(|error| Some(error.to_string())),
+        Method::Kernel => Ok(start_kernel(settings.ring_bytes)?),
+        Method::Any => start_kernel(settings.ring_bytes).map_err(|error| Some(error.to_string())),
     };
     let (assembler, flushed) = (Assembler::new(clock(), kernel.is_ok()), Instant::now());
     let mut session = Session { settings, roots: Vec::new(), output, assembler, flushed };
@@ -155,13 +157,21 @@ pub fn record(target: &Target, settings: &Settings, out: impl Write) -> Result<R
     }
 }
 
-fn start_kernel(settings: &Settings) -> Result<Kernel, RecordError> {
+/// Starts the programs in the kernel that see calls, and ends them at once. They see no thread meanwhile.
+///
+/// # Errors
+/// [`RecordError`] says why a recording here takes ptrace.
+pub fn try_kernel() -> Result<(), RecordError> {
+    start_kernel(RING_BYTES_TRIED).map(drop)
+}
+
+fn start_kernel(ring_bytes: u32) -> Result<Kernel, RecordError> {
     use std::os::unix::fs::MetadataExt;
     let space = std::fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino());
     if space.is_ok_and(|space| space != FIRST_NAME_SPACE) {
         return Err(RecordError::NameSpace);
     }
-    Ok(Kernel::start(settings.ring_bytes)?)
+    Ok(Kernel::start(ring_bytes)?)
 }
 
 /// ns of the monotonic clock, which programs in the kernel read too.

@@ -41,16 +41,22 @@ const UNLIMITED: u64 = i64::MAX as u64 & !0xffff;
 impl Hierarchy {
     /// The one that the controller of memory has on this machine, if any.
     pub fn find() -> Option<Hierarchy> {
-        Hierarchy::of_mounts(&fs::read_to_string("/proc/mounts").unwrap_or_default())
+        Hierarchy::find_below(Path::new("/"))
+    }
+
+    /// The same of a machine whose files lie below `machine`: `/`, or a tree that a test has made.
+    pub fn find_below(machine: &Path) -> Option<Hierarchy> {
+        let mounts = fs::read_to_string(machine.join("proc/mounts")).unwrap_or_default();
+        Hierarchy::of_mounts(&mounts, machine)
     }
 
     /// The same by the text of `/proc/mounts`. Where both versions are mounted, the controller belongs to one of them.
-    fn of_mounts(mounts: &str) -> Option<Hierarchy> {
+    fn of_mounts(mounts: &str, machine: &Path) -> Option<Hierarchy> {
         let has_memory = |words: &str, between: char| words.split(between).any(|word| word == "memory");
         mounts.lines().find_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let &[_, root, kind, options, ..] = &words[..] else { return None };
-            let root = PathBuf::from(root);
+            let root = machine.join(root.trim_start_matches('/'));
             let controllers = || fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
             let version = match kind {
                 "cgroup" if has_memory(options, ',') => Version::One,
@@ -72,7 +78,7 @@ impl Hierarchy {
     }
 
     /// The same by the text of `/proc/PID/cgroup`.
-    fn of_lines(&self, lines: &str) -> Option<String> {
+    pub fn of_lines(&self, lines: &str) -> Option<String> {
         lines.lines().find_map(|line| {
             let (number, rest) = line.split_once(':')?;
             let (controllers, path) = rest.split_once(':')?;
@@ -140,7 +146,7 @@ mod tests {
         };
         let others =
             "proc /proc proc rw 0 0\ncgroup /x/cpu cgroup rw,cpu,cpuacct 0 0\nnone /x/unified cgroup2 rw 0 0\n";
-        let hierarchy = Hierarchy::of_mounts(&format!("{others}{line}\n")).expect("it is found");
+        let hierarchy = Hierarchy::of_mounts(&format!("{others}{line}\n"), Path::new("/")).expect("it is found");
         assert_eq!(hierarchy, Hierarchy { root: folder.path().to_path_buf(), version });
         (folder, hierarchy)
     }
@@ -185,6 +191,7 @@ mod tests {
 
     #[test]
     fn where_memory_has_no_controller_there_are_no_groups() {
-        assert_eq!(Hierarchy::of_mounts("cgroup /x cgroup rw,cpuset 0 0\ntmpfs /y tmpfs rw 0 0\nbroken\n"), None);
+        let mounts = "cgroup /x cgroup rw,cpuset 0 0\ntmpfs /y tmpfs rw 0 0\nbroken\n";
+        assert_eq!(Hierarchy::of_mounts(mounts, Path::new("/")), None);
     }
 }
