@@ -20,14 +20,14 @@ fn device(machine: &Machine) -> Finding {
         true => FUSE.ok("/dev/fuse may be used"),
         false => FUSE.ok("/dev/fuse may be used; the first mount loads the module"),
     };
-    machine.lacks_device(&FUSE, DEVICE, "fuse").unwrap_or_else(works)
+    machine.lacks_device(&FUSE, DEVICE, "fuse", "chmod 666 /dev/fuse, as root").unwrap_or_else(works)
 }
 
 /// The superuser mounts without help.
 fn helper(machine: &Machine) -> Finding {
     const INSTALL: &str = "apt-get install fuse3";
     match (machine.has_program("fusermount3"), machine.is_root()) {
-        (true, _) => HELPER.ok("users may mount"),
+        (true, _) => HELPER.ok("is installed: users may mount"),
         (false, true) => HELPER.note("is not installed: only root mounts", INSTALL),
         (false, false) => HELPER.missing("is not installed: this user cannot mount", INSTALL),
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn states(made: &Made) -> Vec<State> {
-        check(&made).iter().map(|found| found.state).collect()
+        check(made).iter().map(|found| found.state).collect()
     }
 
     #[test]

@@ -51,6 +51,10 @@ impl Capability {
     }
 }
 
+/// What the kernel says of this process; hidden in some containers.
+const STATUS: &str = "proc/self/status";
+/// The name space of users that the machine began with.
+const FIRST_USERS: &str = "user:[4026531837]";
 /// Administrators' programs lie where a user's PATH does not look.
 const ADMIN_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
@@ -97,22 +101,34 @@ impl Machine {
 
     /// Whether this process acts as root, though perhaps without all rights of root.
     pub fn is_root(&self) -> bool {
-        self.status("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
+        match self.text(STATUS) {
+            Some(_) => self.status("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0")),
+            None => rustix::process::geteuid().is_root(),
+        }
     }
 
-    /// Whether this process has a right.
+    /// Whether this process has a right on the machine. Rights inside a user name space do not count.
     pub fn holds(&self, capability: Capability) -> bool {
-        let held = self.status("CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok()).unwrap_or(0);
-        held & 1 << capability as u32 != 0
+        let space = fs::read_link(self.path("proc/self/ns/user"));
+        if space.is_ok_and(|space| space.as_os_str() != FIRST_USERS) {
+            return false;
+        }
+        match self.text(STATUS) {
+            Some(_) => {
+                let held = self.status("CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok()).unwrap_or(0);
+                held & 1 << capability as u32 != 0
+            }
+            None => self.is_root(),
+        }
     }
 
     /// A line of what the kernel says of this process.
     pub fn status(&self, name: &str) -> Option<String> {
-        let status = self.text("proc/self/status")?;
+        let status = self.text(STATUS)?;
         status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_string()))
     }
 
-    /// The finding of a right that this process lacks. A user can become root; the root of a container cannot have more.
+    /// The finding of a right that this process lacks. A user can become root; the root of a container gets no more.
     pub fn lacks_right(&self, subject: &Subject, capability: Capability) -> Option<Finding> {
         let name = capability.name();
         match (self.holds(capability), self.is_root()) {
@@ -125,19 +141,18 @@ impl Machine {
         }
     }
 
-    /// The finding of a device that this process may not use. Opening a device could load its module, so the kernel is
-    /// asked for the permission alone.
-    pub fn lacks_device(&self, subject: &Subject, file: &str, module: &str) -> Option<Finding> {
+    /// The finding of a device that this process may not use; `for_users` is what helps a user. Opening a device could
+    /// load its module, so the kernel is asked for the permission alone.
+    pub fn lacks_device(&self, subject: &Subject, file: &str, module: &str, for_users: &str) -> Option<Finding> {
         let found = self.permits(file).err()?;
         let container = format!("in a container, pass the device on (--device /{file})");
         Some(match (found.kind() == io::ErrorKind::NotFound, self.is_root()) {
-            (true, _) => subject
-                .missing(format!("/{file} is not there"), format!("load its module (modprobe {module}); {container}")),
-            (false, true) => subject.missing(format!("/{file} may not be used: {found}"), container),
-            (false, false) => {
-                let advice = format!("run the verb as root, or let users in (chmod 666 /{file})");
-                subject.note(format!("/{file} may not be used: {found}"), advice)
+            (true, _) => {
+                let advice = format!("load its module (modprobe {module}, as root); {container}");
+                subject.missing(format!("/{file} is not there"), advice)
             }
+            (false, true) => subject.missing(format!("/{file} may not be used: {found}"), container),
+            (false, false) => subject.note(format!("/{file} is not for this user: {found}"), for_users),
         })
     }
 
@@ -170,7 +185,7 @@ pub mod testing {
     }
 
     /// The status of a process of root.
-    const STATUS: &str = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nCpus_allowed:\t3\n";
+    const ROOT: &str = "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nCpus_allowed:\t3\n";
     /// The status of a process of a user.
     const USER: &str = "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\nCpus_allowed:\t3\n";
     /// The status of the root of a container.
@@ -197,20 +212,20 @@ pub mod testing {
             let probes = Probes { ring: || Ok(true), recorder: || Ok(()), huge_pages: Vec::new };
             let machine = Machine { root: folder.path().into(), folders: vec![folder.path().join("bin")], probes };
             let made = Made { machine, folder };
-            made.put("proc/self/status", STATUS);
+            made.put(STATUS, ROOT);
             files.iter().for_each(|(file, text)| made.put(file, text));
             made
         }
 
         /// The same machine for a user without rights.
         pub fn for_user(self) -> Made {
-            self.put("proc/self/status", USER);
+            self.put(STATUS, USER);
             self
         }
 
         /// The same machine for a root without rights.
         pub fn for_contained_root(self) -> Made {
-            self.put("proc/self/status", CONTAINED);
+            self.put(STATUS, CONTAINED);
             self
         }
 
@@ -244,17 +259,20 @@ mod tests {
         assert_eq!(told(Made::of(&[])), None);
         assert_eq!(told(Made::of(&[]).for_user()), Some(State::Note));
         assert_eq!(told(Made::of(&[]).for_contained_root()), Some(State::Missing));
-        let one = Made::of(&[("proc/self/status", "Uid:\t5\t5\t5\t5\nCapEff:\t0000000000080000\n")]);
+        let one = Made::of(&[(STATUS, "Uid:\t5\t5\t5\t5\nCapEff:\t0000000000080000\n")]);
         assert!(one.holds(Capability::SysPtrace) && !one.holds(Capability::SysAdmin) && !one.is_root());
-        let none = Made::of(&[("proc/self/status", "CapEff: what\n")]);
+        let made = Made::of(&[]);
+        made.link("proc/self/ns/user", "user:[4026532999]");
+        assert_eq!(told(made), Some(State::Missing), "a root of a user name space");
+        let none = Made::of(&[(STATUS, "CapEff: what\n")]);
         assert!(!none.holds(Capability::IpcLock) && !none.is_root());
     }
 
     #[test]
     fn a_device_that_is_not_there_is_told_with_its_module() {
         let made = Made::of(&[("dev/there", "")]);
-        assert_eq!(made.lacks_device(&SUBJECT, "dev/there", "m"), None);
-        let found = made.lacks_device(&SUBJECT, "dev/gone", "m").unwrap();
+        assert_eq!(made.lacks_device(&SUBJECT, "dev/there", "m", "x"), None);
+        let found = made.lacks_device(&SUBJECT, "dev/gone", "m", "x").unwrap();
         assert_eq!((found.state, found.found.as_str()), (State::Missing, "/dev/gone is not there"));
         assert!(found.advice.unwrap().contains("modprobe m"));
     }

@@ -13,6 +13,7 @@ const HUGE_PAGES: Subject = Subject { check: "huge pages", verbs: &["hugepage ru
 const USER_FAULTS: Subject = Subject { check: "userfaultfd", verbs: &[] };
 const GROUP: Subject = Subject { check: "memory limit", verbs: &["serve", "attach", "try", "trace replay"] };
 const SWITCH: &str = "proc/sys/vm/unprivileged_userfaultfd";
+const GROUPS: &str = "proc/self/cgroup";
 /// Memory that 32 busy connections of a server may take, in bytes.
 const GROUP_MIN: u64 = 2 << 30;
 
@@ -30,11 +31,12 @@ fn huge_pages(machine: &Machine) -> Finding {
     let (needed, useful) = (named(true), named(false));
     match (needed.is_empty(), useful.is_empty()) {
         (true, true) => HUGE_PAGES.ok("all that a manager uses works"),
-        (true, false) => HUGE_PAGES.note(format!("can be managed; without: {useful}"), "see esker hugepage doctor"),
+        (true, false) => HUGE_PAGES
+            .note(format!("can be managed; without: {useful}"), "esker hugepage doctor tells what is done instead"),
         (false, _) if !machine.is_root() => {
-            HUGE_PAGES.note(format!("this user lacks: {needed}"), "run esker hugepage doctor as root")
+            HUGE_PAGES.note(format!("takes root; without it: no {needed}"), "run the verb as root")
         }
-        (false, _) => HUGE_PAGES.missing(lacking(&all), "see esker hugepage doctor"),
+        (false, _) => HUGE_PAGES.missing(lacking(&all), "esker hugepage doctor tells all reasons"),
     }
 }
 
@@ -49,6 +51,7 @@ fn user_faults(machine: &Machine) -> Finding {
     match machine.text(SWITCH).as_deref() {
         Some("1") => USER_FAULTS.ok("for all users; no verb needs it"),
         Some(_) => USER_FAULTS.ok("faults inside the kernel are for root alone; no verb needs it"),
+        None if !machine.has("proc/sys/vm") => USER_FAULTS.unread(SWITCH),
         None => USER_FAULTS.note(
             "this kernel has none; no verb needs it, but monitors of guests may",
             "install a kernel with CONFIG_USERFAULTFD to move guests while they run",
@@ -57,27 +60,23 @@ fn user_faults(machine: &Machine) -> Finding {
 }
 
 fn group(machine: &Machine) -> Finding {
+    let Some(groups) = machine.text(GROUPS) else { return GROUP.unread(GROUPS) };
     let Some(hierarchy) = Hierarchy::find_below(&machine.root) else {
         return GROUP.ok("no control group limits memory");
     };
-    let own = machine.text("proc/self/cgroup").and_then(|lines| hierarchy.of_lines(&lines));
-    let limit = own.as_deref().and_then(|own| hierarchy.held(own)).and_then(|held| held.limit);
-    match (own, limit) {
-        (_, None) => GROUP.ok("none that is seen from here"),
-        (Some(own), Some(limit)) if limit < GROUP_MIN => {
+    let Some(own) = hierarchy.of_lines(&groups) else { return GROUP.ok("this process is in no control group") };
+    match hierarchy.held(&own).and_then(|held| held.limit) {
+        None => GROUP.ok("none, as far as this process sees"),
+        Some(limit) if limit < GROUP_MIN => {
             let folder = hierarchy.folder(&own);
             let shown = Path::new("/").join(folder.strip_prefix(&machine.root).unwrap_or(&folder));
+            let (limit, may_take) = (size_human(limit), size_human(GROUP_MIN));
             GROUP.note(
-                format!(
-                    "{} for {}: a busy server may take {}",
-                    size_human(limit),
-                    shown.display(),
-                    size_human(GROUP_MIN)
-                ),
+                format!("{limit} for {}: a busy server may take {may_take}", shown.display()),
                 "raise it: systemctl set-property UNIT MemoryMax=4G, or --memory 4g of the container",
             )
         }
-        (_, Some(limit)) => GROUP.ok(size_human(limit)),
+        Some(limit) => GROUP.ok(size_human(limit)),
     }
 }
 
@@ -110,11 +109,10 @@ mod tests {
 
     #[test]
     fn a_kernel_without_userfaultfd_is_told_so() {
-        let state = |files: &[(&str, &str)]| user_faults(&Made::of(files)).state;
-        assert_eq!(
-            [state(&[]), state(&[(SWITCH, "0\n")]), state(&[(SWITCH, "1\n")])],
-            [State::Note, State::Ok, State::Ok]
-        );
+        let found = |files: &[(&str, &str)]| user_faults(&Made::of(files));
+        assert!(found(&[("proc/sys/vm/swappiness", "60\n")]).found.starts_with("this kernel has none"));
+        assert!(found(&[]).found.starts_with("unknown"));
+        assert_eq!(["0\n", "1\n"].map(|value| found(&[(SWITCH, value)]).state), [State::Ok; 2]);
     }
 
     #[test]
@@ -122,7 +120,7 @@ mod tests {
         let limited = |max: &str| {
             let made = Made::of(&[
                 ("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"),
-                ("proc/self/cgroup", "0::/box/own\n"),
+                (GROUPS, "0::/box/own\n"),
                 ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n"),
                 ("sys/fs/cgroup/box/memory.max", max),
                 ("sys/fs/cgroup/box/own/memory.max", "max\n"),
@@ -135,6 +133,7 @@ mod tests {
         assert!(small.found.starts_with("512.0 MiB for /sys/fs/cgroup/box/own:"), "{small:?}");
         assert_eq!(limited("4294967296\n").found, "4.0 GiB");
         assert_eq!(limited("max\n").state, State::Ok);
-        assert_eq!(group(&Made::of(&[])).found, "no control group limits memory");
+        assert_eq!(group(&Made::of(&[(GROUPS, "0::/\n")])).found, "no control group limits memory");
+        assert_eq!(group(&Made::of(&[])).state, State::Note);
     }
 }

@@ -14,7 +14,7 @@ pub fn check(machine: &Machine) -> Vec<Finding> {
 }
 
 fn loop_devices(machine: &Machine) -> Finding {
-    let lacking = machine.lacks_device(&LOOP, "dev/loop-control", "loop");
+    let lacking = machine.lacks_device(&LOOP, "dev/loop-control", "loop", "run the verb as root");
     lacking.or_else(|| machine.lacks_right(&LOOP, Capability::SysAdmin)).unwrap_or_else(|| free_loops(machine))
 }
 
@@ -45,7 +45,10 @@ fn makes_nodes(machine: &Machine) -> bool {
 fn nbd(machine: &Machine) -> Finding {
     match machine.has("dev/nbd0") {
         true => NBD.ok("/dev/nbd0 is there, for nbd-client"),
-        false => NBD.note("/dev/nbd0 is not there: nbd-client cannot use exports", "modprobe nbd, or esker attach"),
+        false => NBD.note(
+            "/dev/nbd0 is not there: nbd-client cannot use exports",
+            "modprobe nbd, as root, or use esker attach",
+        ),
     }
 }
 
@@ -57,7 +60,7 @@ fn vhost(machine: &Machine) -> Finding {
         [] => VHOST.ok("/dev/kvm and /dev/vhost-net are there; `--vhost-user` needs neither"),
         ["/dev/vhost-net"] => VHOST.note(
             "/dev/vhost-net is not there: networks of guests are slower; `--vhost-user` does without it",
-            "modprobe vhost_net",
+            "modprobe vhost_net, as root",
         ),
         _ => VHOST.note(
             format!("{} absent: guests are slow; `--vhost-user` works", absent.join(", ")),
@@ -103,6 +106,6 @@ mod tests {
         assert!(vhost(&none).found.starts_with("/dev/kvm, /dev/vhost-net absent"));
         let all = Made::of(&[("dev/nbd0", ""), ("dev/kvm", ""), ("dev/vhost-net", "")]);
         assert_eq!((nbd(&all).state, vhost(&all).state), (State::Ok, State::Ok));
-        assert_eq!(vhost(&Made::of(&[("dev/kvm", "")])).advice.as_deref(), Some("modprobe vhost_net"));
+        assert_eq!(vhost(&Made::of(&[("dev/kvm", "")])).advice.as_deref(), Some("modprobe vhost_net, as root"));
     }
 }

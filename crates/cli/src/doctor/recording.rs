@@ -25,10 +25,12 @@ pub fn check(machine: &Machine) -> Vec<Finding> {
 fn programs(machine: &Machine, tried: Result<(), String>) -> Finding {
     let Err(error) = tried else { return PROGRAMS.ok("programs that see system calls run in the kernel") };
     let setting = machine.text(SWITCH).map_or(String::new(), |value| format!(" (unprivileged_bpf_disabled = {value})"));
-    let advice = match (machine.is_root(), machine.has("sys/kernel/btf/vmlinux")) {
-        (false, _) => "run the verb as root",
-        (true, false) => "install a kernel with CONFIG_DEBUG_INFO_BTF",
-        (true, true) => "give the container CAP_BPF, CAP_PERFMON and the host's PID namespace, or record on the host",
+    if !machine.is_root() {
+        return PROGRAMS.note(format!("takes root{setting}; `trace record` uses ptrace"), "run the verb as root");
+    }
+    let advice = match machine.has("sys/kernel/btf/vmlinux") {
+        false => "install a kernel with CONFIG_DEBUG_INFO_BTF",
+        true => "give the container CAP_BPF, CAP_PERFMON and the PID namespace of its host (--pid host)",
     };
     PROGRAMS.note(format!("{error}{setting}"), advice)
 }
@@ -63,6 +65,7 @@ fn ptrace(machine: &Machine, has_programs: bool) -> Finding {
     let scope = machine.text(SCOPE);
     let shown = |scope: &str| format!("kernel.yama.ptrace_scope = {scope}");
     match scope.as_deref() {
+        None if !machine.has("proc/sys/kernel") => PTRACE.unread(SCOPE),
         None => PTRACE.ok("a user may trace own programs (no Yama)"),
         Some("0") => PTRACE.ok(format!("a user may trace own programs ({})", shown("0"))),
         Some("1") => {
@@ -94,6 +97,8 @@ mod tests {
         assert!(advice(Made::of(&[("sys/kernel/btf/vmlinux", "")])).contains("CAP_BPF"));
         let found = programs(&Made::of(&[(SWITCH, "2\n")]), refused());
         assert_eq!(found.found, "object: refused (unprivileged_bpf_disabled = 2)");
+        let found = programs(&Made::of(&[(SWITCH, "2\n")]).for_user(), refused());
+        assert_eq!(found.found, "takes root (unprivileged_bpf_disabled = 2); `trace record` uses ptrace");
         assert_eq!(programs(&Made::of(&[]), Ok(())).state, State::Ok);
     }
 
@@ -116,6 +121,7 @@ mod tests {
         assert_eq!(["0\n", "1\n"].map(|scope| state(scope, false, true)), [State::Ok; 2]);
         assert_eq!([state("2\n", true, false), state("2\n", false, true)], [State::Ok, State::Note]);
         assert_eq!([state("3\n", true, false), state("3\n", false, true)], [State::Note, State::Missing]);
-        assert_eq!(ptrace(&Made::of(&[]), false).state, State::Ok);
+        assert_eq!(ptrace(&Made::of(&[(SWITCH, "2\n")]), false).state, State::Ok);
+        assert_eq!(ptrace(&Made::of(&[]), false).state, State::Note);
     }
 }
