@@ -70,7 +70,7 @@ impl Place {
                 found.push(space(folder));
                 found
             }
-            PlaceKind::Device(major, minor) => beneath::of_device(machine, &format!("{major}:{minor}")),
+            PlaceKind::Device(major, minor) => beneath::of_device(machine, &format!("{major}:{minor}"), &self.named),
         };
         found.into_iter().map(|finding| finding.at(&self.named)).collect()
     }

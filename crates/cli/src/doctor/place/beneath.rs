@@ -31,8 +31,8 @@ pub fn of_folder(machine: &Machine, folder: &Path) -> Finding {
     }
 }
 
-/// Blocks and write cache of a device, by its numbers.
-pub fn of_device(machine: &Machine, numbers: &str) -> Vec<Finding> {
+/// Blocks and write cache of the device that the user named so, by its numbers.
+pub fn of_device(machine: &Machine, numbers: &str, named: &str) -> Vec<Finding> {
     let folder = format!("sys/dev/block/{numbers}");
     let Some(queue) = queue_in(&machine.path(&folder)) else {
         return vec![BLOCKS.unread(&folder), CACHE.unread(&folder)];
@@ -41,7 +41,7 @@ pub fn of_device(machine: &Machine, numbers: &str) -> Vec<Finding> {
         || BLOCKS.unread(&format!("{folder}/queue/logical_block_size")),
         |bytes| BLOCKS.ok(format!("in blocks of {bytes} bytes")),
     );
-    vec![blocks, cache(&queue, "esker calibrate --device PATH")]
+    vec![blocks, cache(&queue, &format!("esker calibrate --device {named}"))]
 }
 
 /// The mount that holds a path: of the deepest ones the last, which hides the others.
@@ -138,9 +138,11 @@ mod tests {
 
     #[test]
     fn a_device_tells_its_blocks() {
-        let found = of_device(&made("write back\n", "1\n"), "8:1");
+        let found = of_device(&made("write back\n", "0\n"), "8:1", "/dev/sda1");
         assert_eq!(found[0].found, "in blocks of 4096 bytes");
-        assert_eq!(found[1].state, State::Ok);
-        assert!(of_device(&Made::of(&[]), "8:1").iter().all(|found| found.state == State::Note));
+        assert!(
+            found[1].advice.as_ref().is_some_and(|advice| advice.starts_with("esker calibrate --device /dev/sda1"))
+        );
+        assert!(of_device(&Made::of(&[]), "8:1", "x").iter().all(|found| found.state == State::Note));
     }
 }
