@@ -69,8 +69,8 @@ impl Transport {
     }
 }
 
-/// Whether requests can come by io_uring: `switch` is the text of the kernel's switch, where it has one, and
-/// `takes_commands` says whether this process gets rings for commands to files.
+/// Whether requests can come by io_uring. `switch` is the text of the kernel's switch, where it has one.
+/// `takes_commands`: whether this process gets rings for commands to files.
 ///
 /// # Errors
 /// [`TransportError`] says what is lacking.
