@@ -26,6 +26,7 @@ mod hugepage_status;
 mod hugepage_top;
 mod init;
 mod kinds;
+mod lab_compare;
 mod lab_list;
 mod lab_repeat;
 mod lab_run;
@@ -174,6 +175,7 @@ pub const ALL: &[Verb] = &[
     lab_repeat::VERB,
     lab_list::VERB,
     lab_run::VERB,
+    lab_compare::VERB,
     kinds::VERB,
     man::VERB,
     completions::VERB,

@@ -32,8 +32,8 @@ pub struct Spread {
 pub struct Evaluated {
     /// Name of the experiment.
     pub experiment: &'static str,
-    /// What it reproduces.
-    pub source: &'static str,
+    /// What it reproduces, and what sets its bars.
+    pub source: String,
     /// Whether time was virtual.
     pub simulated: bool,
     /// Seeds of the runs that gave figures.
@@ -98,7 +98,8 @@ impl Runs {
 
     fn evaluated(self) -> Evaluated {
         let Runs { experiment, seeds, took, figures, failures, .. } = self;
-        let Experiment { name, source, simulated, .. } = *experiment;
+        let Experiment { name, simulated, .. } = *experiment;
+        let source = experiment.source();
         let (seconds, figures) = (took.as_secs_f64(), spreads(&figures));
         Evaluated { experiment: name, source, simulated, seeds, seconds, figures, failures }
     }
@@ -158,14 +159,8 @@ mod tests {
     use super::*;
     use crate::experiment::LabError;
 
-    const WELL: Experiment = Experiment {
-        name: "well",
-        summary: "",
-        source: "a test",
-        simulated: true,
-        rivals: &[],
-        run: |lab| Ok(vec![Figure::alone("seed", lab.seed as f64, "seed")]),
-    };
+    const WELL: Experiment =
+        Experiment::simulated("well", |lab| Ok(vec![Figure::alone("seed", lab.seed as f64, "seed")])).after("a test");
     const ODD: Experiment = Experiment {
         name: "odd",
         run: |lab| match lab.seed % 2 {

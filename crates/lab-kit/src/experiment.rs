@@ -11,6 +11,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::machine::{HugePages, Machine};
+use crate::papers::{Origin, Paper};
 use crate::scratch;
 
 /// How an experiment is run.
@@ -84,8 +85,10 @@ pub struct Experiment {
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// What it reproduces: a thesis' section, or the issue of this project that set the bar.
-    pub source: &'static str,
+    /// Where it comes from. Each experiment of the lab says so.
+    pub origin: Option<Origin>,
+    /// What sets its bars, and what else it follows.
+    pub bars: &'static str,
     /// Whether time is virtual.
     pub simulated: bool,
     /// Rival programs that must be installed.
@@ -140,8 +143,8 @@ impl Figure {
 pub struct Report {
     /// Name of the experiment.
     pub experiment: &'static str,
-    /// What it reproduces.
-    pub source: &'static str,
+    /// What it reproduces, and what sets its bars.
+    pub source: String,
     /// Seed.
     pub seed: u64,
     /// Whether the stated subset was run.
@@ -227,7 +230,7 @@ impl LabError {
 impl Experiment {
     /// One in real time, without rivals.
     pub const fn real(name: &'static str, run: Measure) -> Experiment {
-        Experiment { name, summary: "", source: "", simulated: false, rivals: &[], run }
+        Experiment { name, summary: "", origin: None, bars: "", simulated: false, rivals: &[], run }
     }
 
     /// One in virtual time, without rivals.
@@ -240,14 +243,30 @@ impl Experiment {
         Experiment { summary, ..self }
     }
 
-    /// The same, which reproduces this.
-    pub const fn after(self, source: &'static str) -> Experiment {
-        Experiment { source, ..self }
+    /// The same, which measures this place of a paper again: a figure, a table or a named part.
+    pub const fn of(self, paper: &'static Paper, place: &'static str) -> Experiment {
+        Experiment { origin: Some(Origin::Paper(paper, place)), ..self }
+    }
+
+    /// The same, whose question is the project's own.
+    pub const fn own(self) -> Experiment {
+        Experiment { origin: Some(Origin::Own), ..self }
+    }
+
+    /// The same, with what sets its bars.
+    pub const fn after(self, bars: &'static str) -> Experiment {
+        Experiment { bars, ..self }
     }
 
     /// The same, which needs these rival programs.
     pub const fn beside(self, rivals: &'static [&'static str]) -> Experiment {
         Experiment { rivals, ..self }
+    }
+
+    /// What it reproduces, and what sets its bars, in words.
+    pub fn source(&self) -> String {
+        let parts = [self.origin.and_then(Origin::citation), Some(self.bars.to_string())];
+        parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
     /// Checks that all rivals are installed, runs, and reports. Figures that are absent because a rival is not there
@@ -265,7 +284,7 @@ impl Experiment {
         };
         Ok(Report {
             experiment: self.name,
-            source: self.source,
+            source: self.source(),
             seed: options.seed,
             quick: options.quick,
             machine: Machine::here(),
@@ -292,17 +311,11 @@ impl Report {
 mod tests {
     use super::*;
 
-    const HALF: Experiment = Experiment {
-        name: "half",
-        summary: "",
-        source: "a test",
-        simulated: true,
-        rivals: &[],
-        run: |_| {
-            let figures = vec![Figure::alone("own", 2.0, "times")];
-            Err(LabError::Absent { figures, why: "no rival; install it".to_string() })
-        },
-    };
+    const HALF: Experiment = Experiment::simulated("half", |_| {
+        let figures = vec![Figure::alone("own", 2.0, "times")];
+        Err(LabError::Absent { figures, why: "no rival; install it".to_string() })
+    })
+    .after("a test");
 
     fn options() -> Options {
         Options { quick: true, seed: 1, scratch: ".".into() }
@@ -323,5 +336,13 @@ mod tests {
         assert!(report.complete().is_ok() && serde_json::to_value(&report).unwrap().get("absent").is_none());
         let failed = Experiment { run: |_| Err(LabError::Data("broken".to_string())), ..HALF };
         assert_eq!(failed.report(&options(), &mut |_| {}).unwrap_err().to_string(), "broken");
+    }
+
+    #[test]
+    fn a_source_is_the_place_of_a_paper_and_the_bars() {
+        assert_eq!(HALF.source(), "a test");
+        assert_eq!(Experiment { ..HALF }.own().source(), "a test");
+        let both = Experiment { ..HALF }.of(&crate::papers::ABLE, "figure 5.9").source();
+        assert!(both.ends_with(", chapter 5, figure 5.9; a test"), "{both}");
     }
 }

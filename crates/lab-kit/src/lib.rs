@@ -2,8 +2,9 @@
 //!
 //! Invariant: reports no figure that the run did not measure.
 //!
-//! Reading order: [`experiment`] (what an experiment is, is given and reports), [`evaluation`] (several, several
-//! times), [`machine`], [`rig`] (a stack in a world). Then [`peer`] (rival programs), [`timing`] (medians, ratios and
+//! Reading order: [`experiment`] (what an experiment is, is given and reports), [`papers`] (what it measures again),
+//! [`drawing`] (figures as a chart and as CSV), [`evaluation`] (several, several times), [`compare`] (two reports side
+//! by side, also those of fio), [`machine`], [`rig`] (a stack in a world). Then [`peer`] (rival programs), [`timing`] (medians, ratios and
 //! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]. Servers are
 //! [`serving`] (on a thread), [`serve_process`] and [`attach_process`] (`esker serve` and `esker attach` as programs)
 //! and [`nbd_serving`]. [`volume_load`] is a load for volumes.
@@ -18,13 +19,16 @@
 pub mod attach_process;
 pub mod bound;
 pub mod cgroup;
+pub mod compare;
 pub mod cpu_time;
+pub mod drawing;
 pub mod evaluation;
 pub mod experiment;
 pub mod guest_console;
 pub mod instructions;
 pub mod machine;
 pub mod nbd_serving;
+pub mod papers;
 pub mod peer;
 pub mod rig;
 pub mod scratch;

@@ -14,6 +14,7 @@
 //! printed threshold between SAS and SSD follows from its model; its experiments have 64 MB.
 
 use esker_base::Stream;
+use esker_report::rounded;
 use esker_tiering::model::{Dimension, break_even, overtakes};
 use esker_tiering::sheet::{SAS, SATA, SSD, SSD_WATTS_OF_RESULTS, peak_w, usd};
 use esker_tiering::{Demand, Objective, Sheet};
@@ -82,7 +83,7 @@ struct Pair(String, f64, f64);
 fn worst(pairs: &[Pair], lab: &Lab<'_>) -> f64 {
     let error = |Pair(what, ours, printed): &Pair| {
         let error = (ours / printed - 1.0).abs();
-        lab.say(format!("{what}: {ours:.6}, printed {printed}, error {error:.1e}"));
+        lab.say(format!("{what}: {}, printed {printed}, relative error {error:.6}", rounded(*ours)));
         error
     };
     pairs.iter().map(error).fold(0.0, f64::max)

@@ -18,6 +18,7 @@ use esker_rt::mem::Pool;
 
 use esker_lab_kit::rig::{Rig, clients};
 use esker_lab_kit::{Figure, Lab, LabError};
+use esker_report::rounded;
 
 const DISK: &str = "vol = disk-model profile=hdd-7200-2021 content=memory size=8GiB";
 const MANY: u64 = 1000;
@@ -44,9 +45,9 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let each = updated(lab.seed, CommitRule::Each, FEW, updates / 8)?;
     let touched = touched(lab.seed)?;
     for (what, done) in [("1,000 clients", &many), ("64 clients", &grouped), ("64 clients, each by itself", &each)] {
-        lab.say(format!("{} updates of {what}: {:?} in {:.1} s", done.updates, done.counts, done.seconds));
+        lab.say(format!("{} updates of {what}: {}", done.updates, done.words()));
     }
-    lab.say(format!("{ZONES} zones touched: {:?} in {:.1} s", touched.counts, touched.seconds));
+    lab.say(format!("{ZONES} zones touched: {}", touched.words()));
     Ok(vec![
         Figure::alone("flushes_per_1000_updates", many.per_update() * 1000.0, "flushes and forced writes"),
         Figure::alone("flushes_per_1000_updates_64", grouped.per_update() * 1000.0, "flushes and forced writes"),
@@ -71,6 +72,15 @@ impl Done {
 
     fn per_second(&self) -> f64 {
         self.updates as f64 / self.seconds
+    }
+
+    fn words(&self) -> String {
+        let SlotCounts { commits, flushes, forced, checkpoints, cells } = self.counts;
+        let seconds = rounded(self.seconds);
+        format!(
+            "{commits} commits, {flushes} flushes, {forced} forced writes, {checkpoints} checkpoints of {cells} cells \
+             in {seconds} s"
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const SIZE: (u32, u32) = (760, 380);
-const PALETTE: [RGBColor; 7] = [
+pub(crate) const PALETTE: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -34,7 +34,7 @@ pub struct PlotError {
 }
 
 /// Why the drawing library refused.
-type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,8 +139,30 @@ fn colour(series: usize) -> RGBColor {
     PALETTE[series % PALETTE.len()]
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
+
+/// What `draw` draws on a white area of a size, as an SVG element that can stand in a page.
+pub(crate) fn drawn(
+    title: &str,
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+    let drawn = area.fill(&WHITE).and_then(|()| draw(&area)).and_then(|()| area.present());
+    drop(area);
+    drawn.map_err(|why| PlotError { title: title.to_string(), why })?;
+    // Inside a page the name space is known, and the width is the page's.
+    let body = svg.split_once('>').map_or("", |(_, body)| body);
+    Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", size.0, size.1))
+}
+
+/// An SVG element as a file of its own that begins with a comment.
+pub(crate) fn file_of(svg: &str, comment: &str) -> String {
+    let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
+    format!("<!-- {} -->\n{svg}", comment.replace("--", "- -"))
+}
 
 impl Figure {
     /// The figure as an SVG element, ready to stand in a page.
@@ -148,11 +170,7 @@ impl Figure {
     /// # Errors
     /// If the drawing library refuses.
     pub fn svg(&self) -> Result<String, PlotError> {
-        let mut svg = String::new();
-        self.draw_on(&mut svg).map_err(|why| PlotError { title: self.title.clone(), why })?;
-        // Inside a page the name space is known, and the width is the page's.
-        let body = svg.split_once('>').map_or("", |(_, body)| body);
-        Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", SIZE.0, SIZE.1))
+        drawn(&self.title, SIZE, |area| self.draw_on(area))
     }
 
     /// The figure as a file of its own that begins with a comment.
@@ -160,21 +178,17 @@ impl Figure {
     /// # Errors
     /// If the drawing library refuses.
     pub fn file(&self, comment: &str) -> Result<String, PlotError> {
-        let svg = self.svg()?.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-        Ok(format!("<!-- {comment} -->\n{svg}"))
+        Ok(file_of(&self.svg()?, comment))
     }
 
-    fn draw_on(&self, svg: &mut String) -> Result<(), DrawError> {
-        let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
+    fn draw_on(&self, area: &Area<'_>) -> Result<(), DrawError> {
         let (x, y) = (self.range(&self.x, |point| point.0), self.range(&self.y, |point| point.1));
         match (self.x.logarithmic, self.y.logarithmic) {
-            (false, false) => self.draw(&area, x, y),
-            (false, true) => self.draw(&area, x, y.log_scale()),
-            (true, false) => self.draw(&area, x.log_scale(), y),
-            (true, true) => self.draw(&area, x.log_scale(), y.log_scale()),
-        }?;
-        area.present()
+            (false, false) => self.draw(area, x, y),
+            (false, true) => self.draw(area, x, y.log_scale()),
+            (true, false) => self.draw(area, x.log_scale(), y),
+            (true, true) => self.draw(area, x.log_scale(), y.log_scale()),
+        }
     }
 
     /// The range of all values on an axis: from 0, or with some room on both sides of a logarithmic one.

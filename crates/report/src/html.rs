@@ -58,15 +58,16 @@ pub fn table(columns: &[(&str, &str)], rows: &[Vec<String>], best: Option<usize>
 /// # Errors
 /// If one cannot be drawn.
 pub fn figures(figures: &[Figure]) -> Result<String, PlotError> {
+    let figure = |figure: &Figure| Ok(drawing(&figure.title, &figure.says, &figure.svg()?));
     let figures = figures.iter().map(figure).collect::<Result<String, _>>()?;
     Ok(format!("<div class=\"figures\">\n{figures}</div>\n"))
 }
 
-fn figure(figure: &Figure) -> Result<String, PlotError> {
-    let says = escaped(&figure.says);
-    let svg = figure.svg()?.replacen("<svg ", &format!("<svg aria-label=\"{says}\" "), 1);
-    let title = escaped(&figure.title);
-    Ok(format!("<figure>\n<h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption>\n</figure>\n"))
+/// One drawing, an SVG element, with its heading and what it shows.
+pub fn drawing(title: &str, says: &str, svg: &str) -> String {
+    let (title, says) = (escaped(title), escaped(says));
+    let svg = svg.replacen("<svg ", &format!("<svg aria-label=\"{says}\" "), 1);
+    format!("<figure>\n<h3>{title}</h3>\n{svg}\n<figcaption>{says}</figcaption>\n</figure>\n")
 }
 
 /// A whole page with its title as heading; `mark` names the program in a comment, and `body` is HTML.

@@ -2,17 +2,22 @@
 //!
 //! Invariant: touches no file, and refers to nothing outside the text that it returns.
 //!
-//! Reading order: [`figure`] (series in a coordinate system), [`html`] (tables, sections, the page around them),
-//! [`known_error`].
+//! Reading order: [`number`] (values as they are printed), [`figure`] (series in a coordinate system), [`dots`] (values
+//! beside those of a source), [`html`] (tables, sections, the page around them), [`known_error`].
 
 #![forbid(unsafe_code)]
 
+pub mod dots;
 pub mod figure;
 pub mod html;
 pub mod known_error;
+pub mod number;
+mod scale;
 
+pub use dots::DotChart;
 pub use figure::{Axis, Figure, PlotError, Series, Style};
 pub use known_error::KnownError;
+pub use number::{rounded, wrapped};
 
 #[cfg(test)]
 mod tests;

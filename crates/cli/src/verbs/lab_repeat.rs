@@ -6,6 +6,7 @@ use esker_base::Nanos;
 use esker_base::units::parse_span;
 use esker_lab::ALL;
 use esker_lab_kit::{Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
+use esker_report::rounded;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
@@ -106,6 +107,7 @@ fn part(one: &Evaluated) -> String {
 }
 
 fn row(spread: &Spread) -> String {
-    let Spread { id, unit, median, mean, least, most, .. } = spread;
-    format!("{id:<32} {median:>14.4}  mean {mean:>14.4}  {least:>14.4} to {most:<14.4} {unit}")
+    let Spread { id, unit, .. } = spread;
+    let [median, mean, least, most] = [spread.median, spread.mean, spread.least, spread.most].map(rounded);
+    format!("{id:<32} {median:>12}  mean {mean:>12}  {least:>12} to {most:<12} {unit}")
 }

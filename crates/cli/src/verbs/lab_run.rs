@@ -1,10 +1,11 @@
 //! `esker lab run`: measures the figures of one experiment.
 
 use std::io::Write;
+use std::path::Path;
 
 use esker_lab::ALL;
 use esker_lab_kit::{Experiment, Figure, LabError, Report};
-use esker_report::html;
+use esker_report::{html, rounded};
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
@@ -19,11 +20,17 @@ pub const VERB: Verb = Verb::of::<LabRun>(About {
     summary: "Measure the figures of an experiment",
     details: "Figures of virtual time repeat exactly under one seed; figures of real time are medians of interleaved \
               runs, beside a rival in the same run. A rival that is not installed makes the run fail; where other \
-              figures need none, they are printed first.",
+              figures need none, they are printed first. --plot draws the first plot of the experiment. An \
+              experiment without plots gets a chart of its figures, with the values of its source beside them. \
+              Tables and charts print whole numbers in full and others in four digits; JSON and CSV hold all digits.",
     examples: &[
         Example { line: "esker lab run rt-throughput --quick", does: "prints a table after about a minute" },
         Example { line: "esker lab run file-vs-fio --quick --json", does: "prints one JSON object for scripts" },
         Example { line: "esker lab run lfs-bimodal --plots lfs.html", does: "draws what was measured, too" },
+        Example {
+            line: "esker lab run edt-table --quick --csv edt.csv --plot edt.svg",
+            does: "writes the figures as a table for programs and as a chart beside the thesis' values",
+        },
         Example {
             line: "esker lab run lfs --seeds 3 --quick",
             does: "runs all experiments whose names begin with lfs three times: tables with mean and spread",
@@ -38,36 +45,61 @@ struct LabRun {
     #[command(flatten)]
     lab: LabArgs,
     /// Run all experiments whose names begin with NAME, by this many seeds, as `esker lab repeat` does
-    #[arg(long, value_name = "N", conflicts_with = "plots", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["plots", "plot", "csv"],
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     seeds: Option<u32>,
-    /// File that gets the plots of the experiment as a page of HTML
+    /// File that gets the plots of the experiment, or the chart of its figures, as a page of HTML
     #[arg(long, value_name = "FILE")]
     plots: Option<String>,
-    /// Replace the page if it exists
-    #[arg(long, requires = "plots")]
+    /// File that gets the main plot, or the chart of the figures, as SVG; its name ends with .svg
+    #[arg(long, value_name = "FILE", value_parser = drawable)]
+    plot: Option<String>,
+    /// File that gets a row for each figure: id, value, unit, the source's value, rival and its value
+    #[arg(long, value_name = "FILE")]
+    csv: Option<String>,
+    /// Replace these files if they exist
+    #[arg(long)]
     force: bool,
 }
+
+/// What is written of a report into a file of its own.
+type Render = fn(&Report) -> Result<String, Failure>;
 
 impl Run for LabRun {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if let Some(seeds) = self.seeds {
             return repeat(&[self.name], seeds, None, &self.lab, terminal);
         }
-        let report = match &self.plots {
-            None => self.measure(terminal)?,
-            Some(path) => target::write(path, self.force, |mut file| {
-                let report = self.measure(terminal)?;
-                file.write_all(page(&report)?.as_bytes())?;
-                Ok(report)
-            })?,
-        };
-        Ok(report.complete()?)
+        let experiment = find(&self.name)?;
+        let all: [(&Option<String>, Render); 3] =
+            [(&self.csv, |report| Ok(report.csv())), (&self.plot, plot), (&self.plots, page)];
+        let files: Vec<(&str, Render)> =
+            all.into_iter().filter_map(|(file, render)| Some((file.as_deref()?, render))).collect();
+        Ok(self.written(experiment, &files, terminal)?.complete()?)
     }
 }
 
 impl LabRun {
-    fn measure(&self, terminal: &mut Terminal) -> Result<Report, Failure> {
-        let experiment = find(&self.name)?;
+    /// Measures and writes all files, which are made sure of before.
+    fn written(
+        &self,
+        experiment: &Experiment,
+        files: &[(&str, Render)],
+        terminal: &mut Terminal,
+    ) -> Result<Report, Failure> {
+        let [(path, render), others @ ..] = files else { return self.measure(experiment, terminal) };
+        target::write(path, self.force, |mut file| {
+            let report = self.written(experiment, others, terminal)?;
+            file.write_all(render(&report)?.as_bytes())?;
+            Ok(report)
+        })
+    }
+
+    fn measure(&self, experiment: &Experiment, terminal: &mut Terminal) -> Result<Report, Failure> {
         let mut progress = terminal.lines();
         let report = experiment.report(&self.lab.options(), &mut progress)?;
         drop(progress);
@@ -79,12 +111,30 @@ impl LabRun {
     }
 }
 
-fn page(report: &Report) -> Result<String, Failure> {
-    if report.plots.is_empty() {
-        return Err(LabError::data(format!("{} draws no plots; leave out --plots", report.experiment)).into());
+/// The name of a file that can be drawn into.
+fn drawable(path: &str) -> Result<String, String> {
+    match Path::new(path).extension().and_then(|suffix| suffix.to_str()) {
+        Some("svg") => Ok(path.to_string()),
+        Some("png") => {
+            let stem = path.trim_end_matches(".png");
+            Err(format!("PNG is not drawn; give {stem}.svg, and convert it: rsvg-convert -o {path} {stem}.svg"))
+        }
+        _ => Err("plots are drawn as SVG; give a name that ends with .svg".to_string()),
     }
+}
+
+fn plot(report: &Report) -> Result<String, Failure> {
+    Ok(report.plot("esker lab run").map_err(LabError::data)?)
+}
+
+fn page(report: &Report) -> Result<String, Failure> {
     let title = format!("{}, seed {}, {}", report.experiment, report.seed, world(report.simulated));
-    let figures = html::figures(&report.plots).map_err(LabError::data)?;
+    let figures = if report.plots.is_empty() {
+        let chart = report.chart();
+        html::drawing(&chart.title, &chart.says, &chart.svg().map_err(LabError::data)?)
+    } else {
+        html::figures(&report.plots).map_err(LabError::data)?
+    };
     Ok(html::page(&title, "esker lab run", &figures))
 }
 
@@ -109,7 +159,8 @@ fn table(report: &Report) -> String {
 }
 
 fn row(figure: &Figure) -> String {
-    let paper = figure.paper.map_or(String::new(), |value| format!("  paper: {value}"));
-    let peer = figure.peer.as_ref().map_or(String::new(), |peer| format!("  beside {:.1} {}", peer.value, peer.name));
-    format!("{:<26} {:>12.4} {}{paper}{peer}", figure.id, figure.value, figure.unit)
+    let paper = figure.paper.map_or(String::new(), |value| format!("  source: {}", rounded(value)));
+    let peer = figure.peer.as_ref();
+    let peer = peer.map_or(String::new(), |peer| format!("  beside {} {}", rounded(peer.value), peer.name));
+    format!("{:<26} {:>12} {}{paper}{peer}", figure.id, rounded(figure.value), figure.unit)
 }
