@@ -70,10 +70,10 @@ fn panels(figures: &[Figure]) -> Vec<Panel> {
     panels.into_iter().map(panel).collect()
 }
 
-/// The word of a unit that says its scale.
+/// The word of a unit that says its scale, or all of a unit that begins with "of".
 fn scale(unit: &str) -> &str {
     let word = unit.split_whitespace().next().unwrap_or_default();
-    word.trim_end_matches([',', ':', ';'])
+    if word == "of" { unit } else { word.trim_end_matches([',', ':', ';']) }
 }
 
 /// A field of CSV, in quotation marks where it needs them.
@@ -128,6 +128,7 @@ mod tests {
         let chart = report(1).chart();
         let panels: Vec<_> = chart.panels.iter().map(|panel| (panel.unit.as_str(), panel.rows.len())).collect();
         assert_eq!(panels, [("share", 2), ("ms", 1)]);
+        assert_eq!(["of 30 pairs", "ms", "", "1: yes"].map(scale), ["of 30 pairs", "ms", "", "1"]);
         assert_eq!((chart.title.as_str(), chart.says.as_str()), ("three, seed 1, quick subset, simulated", "a test"));
         assert_eq!(chart.panels[0].rows[0].source, Some(0.5));
     }

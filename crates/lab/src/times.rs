@@ -1,12 +1,10 @@
-//! How long experiments take, roughly: on a virtual machine with two shared processors, most of them beside other
-//! programs, so an idle machine is faster. Forms that were not timed are absent.
-//!
-//! Times of long forms stand in `docs/evidence/figures.md`, too.
+//! How long experiments take, roughly: the times that `docs/evidence/figures.md` names. Most were measured beside other
+//! programs on two shared processors, some of a development build. Forms without a time there are absent.
 
 /// Name of an experiment, and seconds of its quick and of its full form.
 type Row = (&'static str, Option<u32>, Option<u32>);
 
-/// Measured up to 2026-11-29.
+/// The times, by name.
 const TIMES: &[Row] = &[
     ("fs-fill", None, Some(240)),
     ("fs-tree", None, Some(600)),
@@ -14,14 +12,11 @@ const TIMES: &[Row] = &[
     ("lfs-bimodal", None, Some(660)),
     ("lfs-hotcold", None, Some(85)),
     ("lfs-nilfs2-guest", None, Some(270)),
-    ("lfs-parallel-snapshots", Some(121), Some(360)),
+    ("lfs-parallel-snapshots", None, Some(360)),
     ("lfs-replay", None, Some(1140)),
     ("lfs-replay-full", None, Some(360)),
-    ("lfs-snapshot", Some(52), Some(840)),
+    ("lfs-snapshot", None, Some(840)),
     ("lfs-tracking", None, Some(270)),
-    ("rt-throughput", Some(10), None),
-    ("sim-throughput", Some(8), None),
-    ("ssd-wa", Some(10), None),
 ];
 
 /// Seconds that the quick and the full form of an experiment take, where they were measured.

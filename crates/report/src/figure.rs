@@ -24,6 +24,8 @@ const MARK: i32 = 5;
 /// Text height in pixels: readable when the page shows a figure at two thirds of its size.
 const FONT: i32 = 18;
 const LEGEND_HEIGHT: i32 = 34;
+const LEGEND_ROW: i32 = 24;
+const LEGEND_LEFT: i32 = 76;
 
 /// The drawing library refused a figure.
 #[derive(Debug, thiserror::Error)]
@@ -259,16 +261,32 @@ impl Figure {
     /// The names of the series with their marks, in a strip above the chart, where they hide nothing. Returns what is
     /// left.
     fn legend<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, DrawError> {
-        let (strip, rest) = area.split_vertically(LEGEND_HEIGHT);
-        let mut x = 76;
-        for (at, series) in self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
-            let middle = LEGEND_HEIGHT / 2;
+        let places = self.legend_places();
+        let last = places.last().map_or(0, |(_, (_, y))| *y);
+        let (strip, rest) = area.split_vertically(last + LEGEND_HEIGHT);
+        for (at, (x, y)) in places {
+            let middle = y + LEGEND_HEIGHT / 2;
             draw_marks!(strip, at, [(x, middle)]);
             let style = TextStyle::from(("sans-serif", FONT).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-            strip.draw(&Text::new(series.name.as_str(), (x + 12, middle), style))?;
-            x += 44 + series.name.chars().count() as i32 * FONT * 11 / 20;
+            strip.draw(&Text::new(self.series[at].name.as_str(), (x + 12, middle), style))?;
         }
         Ok(rest)
+    }
+
+    /// The named series, and where their marks stand: in as many rows as their names need.
+    fn legend_places(&self) -> Vec<(usize, (i32, i32))> {
+        let (mut x, mut y) = (LEGEND_LEFT, 0);
+        let named = self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
+        let place = |(at, series): (usize, &Series)| {
+            let width = 44 + series.name.chars().count() as i32 * FONT * 11 / 20;
+            if x > LEGEND_LEFT && x + width > SIZE.0 as i32 {
+                (x, y) = (LEGEND_LEFT, y + LEGEND_ROW);
+            }
+            let place = (at, (x, y));
+            x += width;
+            place
+        };
+        named.map(place).collect()
     }
 }
 
@@ -305,6 +323,21 @@ fn tick(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_do_not_fit_into_a_row_begin_another() {
+        let series = ["greedy", "cost-benefit", "cost-benefit-2u", "timestamp", "adaptive", "lfs, greedy", ""];
+        let figure = Figure {
+            title: String::new(),
+            says: String::new(),
+            x: Axis::linear("x"),
+            y: Axis::linear("y"),
+            series: series.map(|name| Series::line(name, vec![(1.0, 1.0)])).into(),
+        };
+        let rows: Vec<i32> = figure.legend_places().into_iter().map(|(_, (_, y))| y / LEGEND_ROW).collect();
+        assert_eq!(rows, [0, 0, 0, 0, 1, 1]);
+        assert!(figure.svg().unwrap().contains("lfs, greedy"));
+    }
 
     #[test]
     fn ticks_are_short() {
