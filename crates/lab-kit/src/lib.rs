@@ -3,11 +3,11 @@
 //! Invariant: reports no figure that the run did not measure.
 //!
 //! Reading order: [`experiment`] (what an experiment is, is given and reports), [`papers`] (what it measures again),
-//! [`drawing`] (figures as a chart and as CSV), [`evaluation`] (several, several times), [`compare`] (two reports side
-//! by side, also those of fio), [`machine`], [`rig`] (a stack in a world). Then [`peer`] (rival programs), [`timing`] (medians, ratios and
-//! rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this one), [`cgroup`]. Servers are
-//! [`serving`] (on a thread), [`serve_process`] and [`attach_process`] (`esker serve` and `esker attach` as programs)
-//! and [`nbd_serving`]. [`volume_load`] is a load for volumes.
+//! [`drawing`] (figures as a chart and as CSV). Then [`evaluation`] (several, several times) and [`compare`] (two
+//! reports side by side, also those of fio). Then [`machine`], [`rig`] (a stack in a world), [`peer`] (rival programs),
+//! [`timing`] (medians, ratios and rounds of arms), [`cpu_time`], [`scratch`], [`bound`] (programs that end with this
+//! one), [`cgroup`]. Servers are [`serving`] (on a thread), [`serve_process`] and [`attach_process`] (`esker serve` and
+//! `esker attach` as programs) and [`nbd_serving`]. [`volume_load`] is a load for volumes.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -20,9 +20,9 @@ const INDENT: &str = "    ";
 pub const VERB: Verb = Verb::of::<List>(About {
     words: &["lab", "list"],
     summary: "List the experiments, by the paper that they measure again",
-    details: "Every figure in the documents comes from one of these. Each has its place in its paper, how long it \
-              takes with and without --quick (roughly, beside other programs on two processors), its time, what it \
-              measures and the programs that it needs. The key `own` is that of the project's own questions.",
+    details: "Every figure in the documents comes from one of these. Each has its place in its paper, virtual or real \
+              time, what it measures and the programs that it needs. The columns `quick` and `full` tell roughly how \
+              long it takes with and without --quick. The key `own` is that of the project's own questions.",
     examples: &[
         Example { line: "esker lab list", does: "prints all experiments" },
         Example { line: "esker lab list --paper artc", does: "prints those that measure figures of ARTC again" },
