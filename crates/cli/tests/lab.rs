@@ -28,8 +28,8 @@ fn a_run_prints_its_report_alone_and_writes_a_chart_a_table_and_a_page() {
     assert_eq!(csv.lines().count(), figures.len() + 1, "{csv}");
     assert!(svg.starts_with("<!-- esker lab run -->\n<svg ") && page.contains("<svg "), "{svg}");
     for figure in figures {
-        let id = figure["id"].as_str().unwrap();
-        assert!(csv.contains(&format!("\n{id},{},", figure["value"])) && svg.contains(id), "{id}: {csv}");
+        let (id, value) = (figure["id"].as_str().unwrap(), figure["value"].as_f64().unwrap());
+        assert!(csv.contains(&format!("\n{id},{value},")) && svg.contains(id), "{id}: {csv}");
     }
     let again = lab(dir.path(), &run);
     let told = String::from_utf8_lossy(&again.stderr);
