@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 /// What wrote a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ReportKind {
     /// `esker lab run --json`.
     Run,
     /// `esker lab repeat --json`.
@@ -23,7 +23,7 @@ pub enum Kind {
 
 /// One value of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Value {
+pub struct NamedValue {
     /// Its name.
     pub id: String,
     /// Its unit.
@@ -38,7 +38,7 @@ pub struct Measured {
     /// Name of its file.
     pub file: String,
     /// What wrote it.
-    pub kind: Kind,
+    pub kind: ReportKind,
     /// What it says of its run.
     pub about: String,
     /// Its experiment, if it is of one.
@@ -46,7 +46,7 @@ pub struct Measured {
     pub experiment: Option<String>,
     /// Its values.
     #[serde(skip)]
-    pub values: Vec<Value>,
+    pub values: Vec<NamedValue>,
 }
 
 /// A value that both reports have.
@@ -74,9 +74,9 @@ pub struct Comparison {
     /// What both have, in the order of the first.
     pub both: Vec<Pair>,
     /// What only the first has.
-    pub only_a: Vec<Value>,
+    pub only_a: Vec<NamedValue>,
     /// What only the second has.
-    pub only_b: Vec<Value>,
+    pub only_b: Vec<NamedValue>,
 }
 
 /// Why two reports cannot be compared.
@@ -99,11 +99,11 @@ pub enum CompareError {
         /// The first file.
         a: String,
         /// Its kind.
-        a_kind: Kind,
+        a_kind: ReportKind,
         /// The second file.
         b: String,
         /// Its kind.
-        b_kind: Kind,
+        b_kind: ReportKind,
     },
     /// The files are of different experiments.
     #[error("{a} is of {a_experiment}, and {b} of {b_experiment}; compare two runs of one experiment")]
@@ -119,12 +119,12 @@ pub enum CompareError {
     },
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ReportKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Run => "a report of `esker lab run`",
-            Kind::Repeat => "a report of `esker lab repeat`",
-            Kind::Fio => "a report of fio",
+            ReportKind::Run => "a report of `esker lab run`",
+            ReportKind::Repeat => "a report of `esker lab repeat`",
+            ReportKind::Fio => "a report of fio",
         })
     }
 }
@@ -206,16 +206,16 @@ pub fn read(file: &str, text: &str) -> Result<Measured, CompareError> {
             let run: RunFile = parsed(file, &text)?;
             let about = format!("{}, seed {}{}", run.experiment, run.seed, subset(run.quick));
             let values = run.figures.into_iter().filter_map(|one| value(one.id, one.unit, one.value));
-            (Kind::Run, Some(run.experiment), about, values.collect())
+            (ReportKind::Run, Some(run.experiment), about, values.collect())
         }
         json if has(&json, ["experiments", "repeat"]) => {
             let repeat: RepeatFile = parsed(file, &text)?;
             let about = format!("medians of up to {} runs{}", repeat.repeat, subset(repeat.quick));
-            (Kind::Repeat, None, about, repeat.experiments.into_iter().flat_map(medians).collect())
+            (ReportKind::Repeat, None, about, repeat.experiments.into_iter().flat_map(medians).collect())
         }
         json if has(&json, ["fio version", "jobs"]) => {
             let fio: FioFile = parsed(file, &text)?;
-            (Kind::Fio, None, fio.version, jobs(&fio.jobs))
+            (ReportKind::Fio, None, fio.version, jobs(&fio.jobs))
         }
         _ => return Err(CompareError::Foreign(file.to_string())),
     };
@@ -236,16 +236,16 @@ pub fn compare(a: Measured, b: Measured) -> Result<Comparison, CompareError> {
         let [a_experiment, b_experiment] = [of_a, of_b].map(String::clone);
         return Err(CompareError::Experiments { a: a.file, a_experiment, b: b.file, b_experiment });
     }
-    let same = |one: &Value, values: &[Value]| {
+    let same = |one: &NamedValue, values: &[NamedValue]| {
         values.iter().find(|other| other.id == one.id && other.unit == one.unit).map(|other| other.value)
     };
-    let pair = |one: &Value| {
+    let pair = |one: &NamedValue| {
         let (a, b) = (one.value, same(one, &b.values)?);
         let ratio = (a != 0.0).then(|| b / a);
         Some(Pair { id: one.id.clone(), unit: one.unit.clone(), a, b, ratio })
     };
     let both = a.values.iter().filter_map(pair).collect();
-    let only = |here: &[Value], there: &[Value]| -> Vec<Value> {
+    let only = |here: &[NamedValue], there: &[NamedValue]| -> Vec<NamedValue> {
         here.iter().filter(|one| same(one, there).is_none()).cloned().collect()
     };
     let (only_a, only_b) = (only(&a.values, &b.values), only(&b.values, &a.values));
@@ -273,17 +273,17 @@ fn subset(quick: bool) -> &'static str {
 }
 
 /// A value, unless its report has none in its place: JSON has no word for what is no number.
-fn value(id: String, unit: String, value: Option<f64>) -> Option<Value> {
-    value.map(|value| Value { id, unit, value })
+fn value(id: String, unit: String, value: Option<f64>) -> Option<NamedValue> {
+    value.map(|value| NamedValue { id, unit, value })
 }
 
-fn medians(one: RepeatExperiment) -> impl Iterator<Item = Value> {
+fn medians(one: RepeatExperiment) -> impl Iterator<Item = NamedValue> {
     let name = one.experiment;
     one.figures.into_iter().filter_map(move |figure| value(format!("{name}/{}", figure.id), figure.unit, figure.median))
 }
 
 /// The values of all jobs. Jobs of one name have a number behind it, from the second on.
-fn jobs(jobs: &[FioJob]) -> Vec<Value> {
+fn jobs(jobs: &[FioJob]) -> Vec<NamedValue> {
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     let mut values = Vec::new();
     for job in jobs {
@@ -300,7 +300,7 @@ fn jobs(jobs: &[FioJob]) -> Vec<Value> {
 }
 
 impl FioWay {
-    fn values(&self, name: &str) -> Vec<Value> {
+    fn values(&self, name: &str) -> Vec<NamedValue> {
         let latency = |what: &str, ns: f64| (what.to_string(), "us", ns / 1e3);
         let percentile = |(what, key): (&str, &str)| Some(latency(what, *self.clat_ns.percentile.get(key)?));
         let percentiles = [("clat_p50", "50.000000"), ("clat_p99", "99.000000"), ("clat_p99.9", "99.900000")];
@@ -308,7 +308,7 @@ impl FioWay {
             .into_iter()
             .chain([latency("clat_mean", self.clat_ns.mean)])
             .chain(percentiles.into_iter().filter_map(percentile))
-            .map(|(what, unit, value)| Value { id: format!("{name}/{what}"), unit: unit.to_string(), value })
+            .map(|(what, unit, value)| NamedValue { id: format!("{name}/{what}"), unit: unit.to_string(), value })
             .collect()
     }
 }

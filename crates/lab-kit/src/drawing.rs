@@ -1,6 +1,6 @@
 //! Figures of an experiment as a chart beside those of its source, and as CSV.
 
-use esker_report::dots::{Panel, Row};
+use esker_report::dots::{DotRow, Panel};
 use esker_report::{DotChart, PlotError};
 
 use crate::experiment::{Figure, Report};
@@ -64,7 +64,7 @@ fn panels(figures: &[Figure]) -> Vec<Panel> {
     let panel = |(word, figures): (&str, Vec<&Figure>)| {
         let is_one = figures.iter().all(|figure| figure.unit == figures[0].unit);
         let unit = if is_one { figures[0].unit } else { word }.to_string();
-        let row = |figure: &&Figure| Row { name: figure.id.clone(), ours: figure.value, source: figure.paper };
+        let row = |figure: &&Figure| DotRow { name: figure.id.clone(), ours: figure.value, source: figure.paper };
         Panel { unit, rows: figures.iter().map(row).collect() }
     };
     panels.into_iter().map(panel).collect()

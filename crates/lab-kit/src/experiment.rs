@@ -11,7 +11,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::machine::{HugePages, Machine};
-use crate::papers::{Origin, Paper};
+use crate::papers::{Paper, Provenance};
 use crate::scratch;
 
 /// How an experiment is run.
@@ -86,7 +86,7 @@ pub struct Experiment {
     /// One sentence.
     pub summary: &'static str,
     /// Where it comes from. Each experiment of the lab says so.
-    pub origin: Option<Origin>,
+    pub origin: Option<Provenance>,
     /// What sets its bars, and what else it follows.
     pub bars: &'static str,
     /// Whether time is virtual.
@@ -245,12 +245,12 @@ impl Experiment {
 
     /// The same, which measures this place of a paper again: a figure, a table or a named part.
     pub const fn of(self, paper: &'static Paper, place: &'static str) -> Experiment {
-        Experiment { origin: Some(Origin::Paper(paper, place)), ..self }
+        Experiment { origin: Some(Provenance::Paper(paper, place)), ..self }
     }
 
     /// The same, whose question is the project's own.
     pub const fn own(self) -> Experiment {
-        Experiment { origin: Some(Origin::Own), ..self }
+        Experiment { origin: Some(Provenance::Own), ..self }
     }
 
     /// The same, with what sets its bars.
@@ -265,7 +265,7 @@ impl Experiment {
 
     /// What it reproduces, and what sets its bars, in words.
     pub fn source(&self) -> String {
-        let parts = [self.origin.and_then(Origin::citation), Some(self.bars.to_string())];
+        let parts = [self.origin.and_then(Provenance::citation), Some(self.bars.to_string())];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
     }
 

@@ -26,7 +26,7 @@ pub struct Paper {
 
 /// Where an experiment comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum Provenance {
     /// The project's own question: no paper has such a figure.
     Own,
     /// A place of a paper: a figure, a table or a named part.
@@ -98,28 +98,28 @@ impl Paper {
     }
 }
 
-impl Origin {
+impl Provenance {
     /// The key of its paper, or [`OWN`].
     pub fn key(self) -> &'static str {
         match self {
-            Origin::Own => OWN,
-            Origin::Paper(paper, _) => paper.key,
+            Provenance::Own => OWN,
+            Provenance::Paper(paper, _) => paper.key,
         }
     }
 
     /// The place in its paper: empty for the project's own.
     pub fn place(self) -> &'static str {
         match self {
-            Origin::Own => "",
-            Origin::Paper(_, place) => place,
+            Provenance::Own => "",
+            Provenance::Paper(_, place) => place,
         }
     }
 
     /// The paper and the place in it.
     pub fn citation(self) -> Option<String> {
         match self {
-            Origin::Own => None,
-            Origin::Paper(paper, place) => Some(format!("{}, {place}", paper.citation())),
+            Provenance::Own => None,
+            Provenance::Paper(paper, place) => Some(format!("{}, {place}", paper.citation())),
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
             ..Paper::of("k", "T", "B", "2")
         };
         assert_eq!(whole.citation(), "A. Author: thesis \"B\", chapter 2, a venue, 2001");
-        assert_eq!(Origin::Paper(&EDT, "a table").citation().unwrap(), format!("{}, a table", EDT.citation()));
-        assert_eq!((Origin::Own.key(), Origin::Own.place(), Origin::Own.citation()), ("own", "", None));
+        assert_eq!(Provenance::Paper(&EDT, "a table").citation().unwrap(), format!("{}, a table", EDT.citation()));
+        assert_eq!((Provenance::Own.key(), Provenance::Own.place(), Provenance::Own.citation()), ("own", "", None));
     }
 }

@@ -538,7 +538,7 @@ mod tests {
 
     #[test]
     fn each_paper_has_an_experiment_and_each_place_is_named_in_a_few_words() {
-        let origins: Vec<papers::Origin> = ALL.iter().filter_map(|experiment| experiment.origin).collect();
+        let origins: Vec<papers::Provenance> = ALL.iter().filter_map(|experiment| experiment.origin).collect();
         for key in papers::keys() {
             assert!(origins.iter().any(|origin| origin.key() == key), "{key}: no experiment has this key; remove it");
         }

@@ -23,7 +23,7 @@ const DOT: i32 = 5;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct DotRow {
     /// Its name.
     pub name: String,
     /// What was measured.
@@ -38,7 +38,7 @@ pub struct Panel {
     /// Their unit.
     pub unit: String,
     /// The values, from above.
-    pub rows: Vec<Row>,
+    pub rows: Vec<DotRow>,
 }
 
 /// A chart of dots.
@@ -167,7 +167,8 @@ mod tests {
     use super::*;
 
     fn chart(rows: &[(&str, f64, Option<f64>)]) -> DotChart {
-        let rows = rows.iter().map(|(name, ours, source)| Row { name: name.to_string(), ours: *ours, source: *source });
+        let rows =
+            rows.iter().map(|(name, ours, source)| DotRow { name: name.to_string(), ours: *ours, source: *source });
         let panels = vec![Panel { unit: "ratio <".to_string(), rows: rows.collect() }];
         DotChart { title: "a chart".to_string(), says: "what it shows".to_string(), panels }
     }

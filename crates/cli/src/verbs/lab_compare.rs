@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use esker_lab_kit::compare::{Comparison, Measured, Pair, Value, compare, read};
+use esker_lab_kit::compare::{Comparison, Measured, NamedValue, Pair, compare, read};
 use esker_report::{rounded, wrapped};
 
 use crate::failure::Failure;
@@ -80,7 +80,7 @@ fn row(pair: &Pair) -> Vec<String> {
 }
 
 /// The names that only one report has.
-fn only(word: &str, values: &[Value]) -> Option<String> {
+fn only(word: &str, values: &[NamedValue]) -> Option<String> {
     let names: Vec<&str> = values.iter().map(|value| value.id.as_str()).collect();
     let text = wrapped(&format!("Only in {word}: {}", names.join(", ")), WIDTH).join("\n  ");
     (!names.is_empty()).then_some(text)

@@ -2,7 +2,7 @@
 
 use esker_lab::{ALL, times};
 use esker_lab_kit::Experiment;
-use esker_lab_kit::papers::{self, OWN, Origin, PAPERS};
+use esker_lab_kit::papers::{self, OWN, PAPERS, Provenance};
 use esker_report::wrapped;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl Run for List {
 
 /// The experiments of a key.
 fn of(key: &str) -> impl Iterator<Item = &'static Experiment> {
-    ALL.iter().filter(move |experiment| experiment.origin.unwrap_or(Origin::Own).key() == key)
+    ALL.iter().filter(move |experiment| experiment.origin.unwrap_or(Provenance::Own).key() == key)
 }
 
 /// All experiments of a key below what it is: a row of a table for each, and below the row what it measures.
@@ -76,7 +76,7 @@ fn part(key: &str) -> String {
 
 fn row(experiment: &Experiment) -> Vec<String> {
     let [quick, full] = times::of(experiment.name).map(|seconds| seconds.map_or("not measured".to_string(), about));
-    let place = experiment.origin.map_or("", Origin::place);
+    let place = experiment.origin.map_or("", Provenance::place);
     vec![experiment.name.to_string(), quick, full, time(experiment).to_string(), place.to_string()]
 }
 
@@ -104,8 +104,8 @@ fn about(seconds: u32) -> String {
 fn json(experiment: &Experiment) -> Value {
     let [quick, full] = times::of(experiment.name);
     let (paper, place) = match experiment.origin {
-        Some(Origin::Paper(paper, place)) => (Some(paper), Some(place)),
-        Some(Origin::Own) | None => (None, None),
+        Some(Provenance::Paper(paper, place)) => (Some(paper), Some(place)),
+        Some(Provenance::Own) | None => (None, None),
     };
     json!({
         "name": experiment.name,

@@ -20,7 +20,7 @@ fn check_refusal(text: &str, why: &str) {
 #[test]
 fn a_report_of_fio_gives_rates_and_latencies_of_each_job_and_way() {
     let fio = read("fio.json", FIO).unwrap();
-    assert_eq!((fio.kind, fio.about.as_str()), (Kind::Fio, "fio-3.33"));
+    assert_eq!((fio.kind, fio.about.as_str()), (ReportKind::Fio, "fio-3.33"));
     let names: Vec<&str> = fio.values.iter().map(|value| value.id.as_str()).collect();
     let of = |way: &str| {
         ["bw", "iops", "clat_mean", "clat_p50", "clat_p99", "clat_p99.9"].map(|what| format!("{way}/{what}"))
@@ -47,7 +47,7 @@ fn values_stand_beside_each_other_and_lonely_ones_apart() {
     let comparison = compare(run("x", &both.join(",")), run("x", &other.join(","))).unwrap();
     let pairs: Vec<_> = comparison.both.iter().map(|pair| (pair.id.as_str(), pair.a, pair.b, pair.ratio)).collect();
     assert_eq!(pairs, [("one", 2.0, 3.0, Some(1.5)), ("zero", 0.0, 5.0, None)]);
-    let ids = |values: &[Value]| values.iter().map(|value| value.id.clone()).collect::<Vec<_>>();
+    let ids = |values: &[NamedValue]| values.iter().map(|value| value.id.clone()).collect::<Vec<_>>();
     assert_eq!(
         (ids(&comparison.only_a), ids(&comparison.only_b)),
         (vec!["left".into(), "same".into()], vec!["same".into()])
@@ -66,8 +66,8 @@ fn medians_of_repeated_runs_have_their_experiment_before_the_name() {
     let text =
         format!(r#"{{"quick": false, "repeat": 3, "experiments": [{{"experiment": "x", "figures": [{figure}]}}]}}"#);
     let repeat = read("r.json", &text).unwrap();
-    assert_eq!(repeat.values, [Value { id: "x/y".into(), unit: "s".into(), value: 1.5 }]);
-    assert_eq!((repeat.kind, repeat.about.as_str()), (Kind::Repeat, "medians of up to 3 runs"));
+    assert_eq!(repeat.values, [NamedValue { id: "x/y".into(), unit: "s".into(), value: 1.5 }]);
+    assert_eq!((repeat.kind, repeat.about.as_str()), (ReportKind::Repeat, "medians of up to 3 runs"));
 }
 
 #[test]
