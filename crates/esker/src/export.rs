@@ -13,8 +13,8 @@ use crate::stack::Shared;
 
 /// An export of a stack. A clone is the same export.
 ///
-/// Each call exists twice: one blocks its thread, the other, with `_async` in its name, gives a future for any executor.
-/// A request that was started runs to its end, also where its future is dropped.
+/// Each call exists twice: one blocks its thread, the other, with `_async` in its name, gives a future for any
+/// executor. A request that was started runs to its end, also where its future is dropped.
 #[derive(Clone)]
 pub struct Export {
     shared: Arc<Shared>,

@@ -1,12 +1,16 @@
+//! A storage stack in a program of your own.
+//!
+//! Invariant: no behaviour of its own: what a program sees through it, `esker serve` and `esker try` do too.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # What there is
 //!
-//! [`open`] builds a [`Stack`] of a stack text, as `esker serve` takes it. [`Stack::export`] gives an [`Export`]: a volume
-//! that any thread reads and writes. [`Stack::volumes`] gives the thin volumes of a layer of kind `thin`: create, snapshot,
-//! clone, roll back. [`Stack::order`] passes an order to any layer, in the words of its kind. [`OpenOptions::serve`] serves
-//! the stack to NBD clients meanwhile. [`predict`] tells in virtual time which stack serves a trace best; [`trace`] reads
-//! traces. [`block`], [`rt`] and [`kinds`] are for devices and layers of your own.
+//! [`open`] builds a [`Stack`] of a stack text, as `esker serve` takes it. [`Stack::export`] gives an [`Export`]: a
+//! volume that any thread reads and writes. [`Stack::volumes`] gives the thin volumes of a layer of kind `thin`:
+//! create, snapshot, clone, roll back. [`Stack::order`] passes an order to any layer, in the words of its kind.
+//! [`OpenOptions::serve`] serves the stack to NBD clients meanwhile. [`predict`] tells in virtual time which stack
+//! serves a trace best; [`trace`] reads traces. [`block`], [`rt`] and [`kinds`] are for devices and layers of your own.
 //!
 //! # Threads
 //!
@@ -21,10 +25,8 @@
 //! # What is stable
 //!
 //! In version 0.1 the names of this crate are meant to stay, and each change of one is in the change log. [`block`] and
-//! [`rt`] may change with every version. Stack texts and media have versions of their own; a medium that is newer than the
-//! code is refused, and an older one is read.
-//!
-//! Invariant: no behaviour of its own: what a program sees through it, `esker serve` and `esker try` do too.
+//! [`rt`] may change with every version. Stack texts and media have versions of their own; a medium that is newer than
+//! the code is refused, and an older one is read.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]

@@ -68,8 +68,8 @@ pub(crate) struct Shared {
     pub(crate) text: Spec,
 }
 
-/// A stack of devices and layers. Dropping the last handle, with those of its exports, closes it as [`Stack::close`] does,
-/// but tells no error.
+/// A stack of devices and layers. Dropping the last handle, with those of its exports, closes it as [`Stack::close`]
+/// does, but tells no error.
 #[derive(Clone)]
 pub struct Stack(Arc<Shared>);
 
@@ -150,8 +150,8 @@ impl OpenOptions {
         self
     }
 
-    /// Where keys of encrypted volumes come from: `secrets` gets the name that the text has, such as `file:PATH`. Without
-    /// it, a stack with keys cannot be opened.
+    /// Where keys of encrypted volumes come from: `secrets` gets the name that the text has, such as `file:PATH`.
+    /// Without it, a stack with keys cannot be opened.
     pub fn secrets(mut self, secrets: impl Fn(&str) -> io::Result<Vec<u8>> + Send + Sync + 'static) -> OpenOptions {
         self.secrets = Some(Arc::new(secrets));
         self

@@ -182,6 +182,7 @@ pub const ALL: &[Experiment] = &[
         .after("the issue of file systems: at least the rate of mergerfs in its best setting")
         .beside(&["mergerfs"]),
     Experiment::real("library-calls", library_calls::run)
+        .own()
         .about("Calls of the library from a foreign thread: reads of 4 KiB on memory, and flushes that eight threads share")
         .after("the issue of the library: 1.5 us a call, 300 ns more than a request, four calls for each flush"),
     Experiment::real("fs-sync", fs_sync::run)

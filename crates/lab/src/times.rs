@@ -1,22 +1,34 @@
-//! How long experiments take, roughly: the times that `docs/evidence/figures.md` names. Most were measured beside other
-//! programs on two shared processors, some of a development build. Forms without a time there are absent.
+//! How long experiments take, roughly: those of full forms from `docs/evidence/figures.md`, those of quick forms from
+//! one run of each. Most were measured beside other programs on two shared processors, some of a development build.
+//! Forms that were not timed are absent.
 
 /// Name of an experiment, and seconds of its quick and of its full form.
 type Row = (&'static str, Option<u32>, Option<u32>);
 
 /// The times, by name.
 const TIMES: &[Row] = &[
-    ("fs-fill", None, Some(240)),
-    ("fs-tree", None, Some(600)),
+    ("advise", Some(95), None),
+    ("caching-vs-tiering", Some(14), None),
+    ("edt-adversarial", Some(44), None),
+    ("edt-msr", Some(32), None),
+    ("edt-msr-played", Some(13), None),
+    ("edt-spc-played", Some(7), None),
+    ("edt-subworkloads", Some(17), None),
+    ("edt-throttle", Some(3), None),
+    ("fs-fill", Some(17), Some(240)),
+    ("fs-sync", Some(17), None),
+    ("fs-tree", Some(58), Some(600)),
     ("ingens-soak", None, Some(1800)),
-    ("lfs-bimodal", None, Some(660)),
-    ("lfs-hotcold", None, Some(85)),
-    ("lfs-nilfs2-guest", None, Some(270)),
-    ("lfs-parallel-snapshots", None, Some(360)),
-    ("lfs-replay", None, Some(1140)),
-    ("lfs-replay-full", None, Some(360)),
-    ("lfs-snapshot", None, Some(840)),
-    ("lfs-tracking", None, Some(270)),
+    ("lfs-bimodal", Some(9), Some(660)),
+    ("lfs-hotcold", Some(18), Some(85)),
+    ("lfs-nilfs2-guest", Some(69), Some(270)),
+    ("lfs-parallel-snapshots", Some(44), Some(360)),
+    ("lfs-replay", Some(362), Some(1140)),
+    ("lfs-replay-full", Some(161), Some(360)),
+    ("lfs-snapshot", Some(22), Some(840)),
+    ("lfs-tracking", Some(7), Some(270)),
+    ("tier-live", Some(169), None),
+    ("try-quick", Some(26), None),
 ];
 
 /// Seconds that the quick and the full form of an experiment take, where they were measured.

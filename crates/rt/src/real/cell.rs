@@ -25,8 +25,8 @@ use crate::handle::Rt;
 /// Callers do not drive the reactor themselves. A call may leave an `Rc` of the stack in a thread-local of the thread
 /// that runs it, and a value may hold what only its thread may drop, such as a lock's guard. If another thread led
 /// later, both would touch one count, and no bound on `T` rules that out. The price is two hand-overs between threads
-/// for a call, some microseconds where the owner sleeps. [`RealConfig::spin`] keeps both sides awake for a moment, which
-/// costs CPU time and spares the sleep. A call from inside a call never ends.
+/// for a call, some microseconds where the owner sleeps. [`RealConfig::spin`] keeps both sides awake for a moment,
+/// which costs CPU time and spares the sleep. A call from inside a call never ends.
 ///
 /// Dropping it drops the value, then waits for every task that was started. So a task without an end must see that the
 /// value is gone. A panic of a task that is no call ends the stack: every call under way or to come panics.
