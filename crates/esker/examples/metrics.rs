@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p esker --example metrics -- ADDRESS`, such as `127.0.0.1:9464`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 

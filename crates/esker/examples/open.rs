@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p esker --example open -- FOLDER`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::path::PathBuf;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p esker --example replay -- TRACE`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::time::{Duration, Instant};
 
 use esker::trace::{Op, Request};

@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p esker --example serve -- FOLDER`, and beside it `nbdcopy` or `esker status --control FOLDER/app.ctl`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::path::PathBuf;
 
 use esker::{OpenOptions, Serving};

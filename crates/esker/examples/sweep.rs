@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p esker --example sweep -- TRACE`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use esker::trace::Request;
 
 fn main() -> Result<(), esker::Error> {

@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p esker --example trace_source -- TRACE`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::collections::BTreeMap;
 
 fn main() -> Result<(), esker::Error> {

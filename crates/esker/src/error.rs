@@ -84,10 +84,10 @@ impl From<StartError> for Error {
 
 impl From<ServeError> for Error {
     fn from(error: ServeError) -> Error {
-        match error {
-            ServeError::Build(error) => error.into(),
-            error => Error::Serve(error.to_string()),
+        if let ServeError::Build(error) = error {
+            return error.into();
         }
+        Error::Serve(error.to_string())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Each example runs, and says what it should.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

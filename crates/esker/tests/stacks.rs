@@ -1,5 +1,7 @@
 //! What users of the library rely on.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program of a user")]
+
 use std::sync::Barrier;
 use std::thread;
 
