@@ -30,11 +30,6 @@
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the library stands in the real world: it opens the traces that a program names, and counts its CPUs"
-)]
 
 mod error;
 mod export;

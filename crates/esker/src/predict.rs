@@ -1,19 +1,17 @@
 //! Which stack serves a recorded load best: a prediction in virtual time.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use esker_base::Nanos;
-use esker_predict::input::Bytes;
 use esker_predict::report::{Origin, page};
 use esker_predict::{Candidate, Comparison, ComparisonPlan, SpeedChoice, Trace};
 use esker_stack::Spec;
 use esker_trace_block::Record;
 
 use crate::error::Error;
-use crate::trace::Request;
+use crate::trace::{Request, bytes};
 
 /// A prediction to be made. Nothing is read or run before [`Prediction::run`].
 #[derive(Clone)]
@@ -61,7 +59,7 @@ impl Default for Prediction {
 fn of_file(path: &Path) -> Trace {
     let (name, path) = (path.display().to_string(), path.to_path_buf());
     let part = name.clone();
-    Trace::new(&name, None, Arc::new(move || Ok(vec![(part.clone(), Box::new(File::open(&path)?) as Bytes)])))
+    Trace::new(&name, None, Arc::new(move || Ok(vec![(part.clone(), bytes(&path)?)])))
 }
 
 impl Prediction {

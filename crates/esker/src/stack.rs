@@ -89,6 +89,7 @@ type Secrets = dyn Fn(&str) -> io::Result<Vec<u8>> + Send + Sync;
 
 impl Default for OpenOptions {
     fn default() -> OpenOptions {
+        #[allow(clippy::disallowed_methods, reason = "a thread that stays awake needs a CPU of its own")]
         let can_spin = available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
         OpenOptions {
             seed: 1,

@@ -1,10 +1,13 @@
 //! Block traces, request by request.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a program names the files of its traces")]
+
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
 use esker_base::Nanos;
+use esker_predict::input::Bytes;
 use esker_trace_block::{Record, Source, TraceReader};
 
 pub use esker_trace_block::Op;
@@ -35,9 +38,14 @@ pub struct Requests(TraceReader);
 /// # Errors
 /// [`Error::Trace`].
 pub fn open(path: impl AsRef<Path>) -> Result<Requests, Error> {
-    let (name, file) = (path.as_ref().display().to_string(), File::open(&path));
+    let (name, file) = (path.as_ref().display().to_string(), bytes(path.as_ref()));
     let file = file.map_err(|error| Error::Trace(format!("{name}: {error}")))?;
-    Ok(Requests(TraceReader::open(&name, Box::new(file), None)?))
+    Ok(Requests(TraceReader::open(&name, file, None)?))
+}
+
+/// The bytes of a trace: what [`open`] reads.
+pub(crate) fn bytes(path: &Path) -> std::io::Result<Bytes> {
+    Ok(Box::new(File::open(path)?))
 }
 
 impl Requests {
