@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use esker_base::Nanos;
 
-use super::answer::{Answer, Answering, Made, answer};
+use super::answer::{Answer, Answering, Made, answer, is_soon};
 use super::reactor::{Reactor, RealConfig, StartError};
 use crate::handle::Rt;
 
@@ -211,7 +211,7 @@ async fn serve<T>(waiting: Arc<Calls<T>>, rt: Rt, value: T, spin: Nanos) {
     while let Some(calls) = poll_fn(|cx| waiting.poll_take(cx)).await {
         calls.into_iter().for_each(|call| call(&rt, &value));
         let end = rt.now() + spin;
-        while !waiting.has_news.load(Ordering::Acquire) && rt.now() < end {
+        while spin > Nanos::ZERO && !is_soon(&waiting.has_news) && rt.now() < end {
             rt.yield_now().await;
         }
     }
