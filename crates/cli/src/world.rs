@@ -1,9 +1,12 @@
 //! Arguments of the world in which a server runs: how the kernel is reached, what is logged and measured.
 
+use std::path::PathBuf;
+
 use esker_base::Nanos;
 use esker_rt::Level;
 use esker_rt::net::Address;
 use esker_rt::real::{Backend, Reactor, RealConfig};
+use esker_serve::Config;
 use esker_stack::Measure;
 use esker_stack::text::address;
 
@@ -80,6 +83,16 @@ impl World {
         Ok(reactor)
     }
 
+    /// How a server of this world is configured, as far as its world tells.
+    pub fn config(&self, control: PathBuf, reactor: &Reactor) -> Config {
+        Config {
+            measure: self.measure(),
+            metrics: self.metrics.clone(),
+            stop_patience: self.stop_patience(),
+            ..Config::at(Address::Unix(control), io_of(reactor))
+        }
+    }
+
     /// What is measured from the start.
     pub fn measure(&self) -> Measure {
         self.meters.measured().measure()
@@ -88,11 +101,6 @@ impl World {
     /// How long a stop may take.
     pub fn stop_patience(&self) -> Nanos {
         Nanos::millis(self.stop_patience.min(STOP_PATIENCE_MS_MAX))
-    }
-
-    /// Where metrics are handed out.
-    pub fn metrics(&self) -> Option<Address> {
-        self.metrics.clone()
     }
 }
 

@@ -279,7 +279,7 @@ impl Stack {
         })
     }
 
-    /// Makes all completed writes durable, has every layer store what it holds back, and ends the stack. If it is
+    /// Makes all completed writes durable, has every layer write its buffers, and ends the stack. If it is
     /// served, requests of clients that are under way are answered first. Later calls on its exports fail.
     ///
     /// # Errors

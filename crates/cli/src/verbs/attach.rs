@@ -8,11 +8,9 @@ use std::process::{Child, Command, Stdio};
 use esker_front_fuse::registry::{Claim, Entry, Record, RecordedDisk};
 use esker_front_fuse::{Registry, Setup, harden};
 use esker_rt::mem::Pool;
-use esker_rt::net::Address;
-use esker_rt::real::Reactor;
 use esker_rt::sync::race;
 use esker_rt::{Level, Rt};
-use esker_serve::{AttachFront, Config, Served};
+use esker_serve::{AttachFront, Served};
 use esker_stack::Spec;
 use serde_json::json;
 
@@ -23,7 +21,7 @@ use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::serve::{Asked, KEPT_BYTES_MAX, tell_given_up, usable};
-use crate::world::{World, io_of};
+use crate::world::World;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Attach>(About {
@@ -153,7 +151,7 @@ impl Attach {
         tell_cleaned(&rt, &claim);
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
-        let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.config(&reactor, &claim))?;
+        let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.world.config(claim.control(), &reactor))?;
         let Some((served, asked)) = reactor.block_on(usable(served, false, asked))? else {
             tell_given_up(&rt);
             return Ok(());
@@ -182,15 +180,6 @@ impl Attach {
         })?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
         Ok(())
-    }
-
-    fn config(&self, reactor: &Reactor, claim: &Claim) -> Config {
-        Config {
-            measure: self.world.measure(),
-            metrics: self.world.metrics(),
-            stop_patience: self.world.stop_patience(),
-            ..Config::at(Address::Unix(claim.control()), io_of(reactor))
-        }
     }
 
     /// Starts the same command as a process of its own and waits until it has told all its lines.

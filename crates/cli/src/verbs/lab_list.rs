@@ -59,7 +59,7 @@ fn of(key: &str) -> impl Iterator<Item = &'static Experiment> {
     ALL.iter().filter(move |experiment| experiment.origin.unwrap_or(Provenance::Own).key() == key)
 }
 
-/// All experiments of a key below what it is: a row of a table for each, and below the row what it measures.
+/// The experiments of a paper under its title. Each has a row, with its summary below.
 fn part(key: &str) -> String {
     let paper = PAPERS.into_iter().find(|paper| paper.key == key);
     let head = paper.map_or_else(

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use esker_rt::Rt;
 use esker_rt::mem::{Pool, Slice};
-use esker_rt::net::{Address, Stream};
+use esker_rt::net::Stream;
 use esker_rt::sync::{Either, race};
 use esker_serve::server::Ready;
 use esker_serve::{Config, Served};
@@ -23,7 +23,7 @@ use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::serve::{Asked, KEPT_BYTES_MAX, usable};
-use crate::world::{World, io_of};
+use crate::world::World;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Program>(About {
@@ -82,13 +82,7 @@ impl Run for Program {
         let reactor = self.world.start_at(LogLevel::Warn)?;
         let rt = reactor.rt();
         let control = folder.path().join("esker.ctl");
-        let config = Config {
-            measure: self.world.measure(),
-            metrics: self.world.metrics(),
-            stop_patience: self.world.stop_patience(),
-            file_systems: fs_kinds::file_systems(),
-            ..Config::at(Address::Unix(control.clone()), io_of(&reactor))
-        };
+        let config = Config { file_systems: fs_kinds::file_systems(), ..self.world.config(control.clone(), &reactor) };
         let asked: Asked = Box::pin(signals.first(&rt)?);
         let served = Served::start(&rt, &Pool::new(KEPT_BYTES_MAX), esker_kinds::ALL, &spec, config)?;
         let Some((served, asked)) = reactor.block_on(usable(served, false, asked))? else {

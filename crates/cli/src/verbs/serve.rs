@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
-use crate::world::{World, io_of};
+use crate::world::World;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Serve>(About {
@@ -75,11 +75,8 @@ impl Run for Serve {
             access: self.listeners.access(),
             nbd: self.listeners.nbd(),
             control_mode: self.listeners.control_mode(),
-            measure: self.world.measure(),
-            metrics: self.world.metrics(),
-            stop_patience: self.world.stop_patience(),
             file_systems: fs_kinds::file_systems(),
-            ..Config::at(Address::Unix(self.control()), io_of(&reactor))
+            ..self.world.config(self.control(), &reactor)
         };
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
