@@ -8,18 +8,21 @@
 //! Invariant: leaves nothing in the kernel when the loaded object is dropped or its process dies. That holds however
 //! the process dies.
 //!
-//! Reading order: [`asm`], [`object`], [`btf`], [`load`]; [`peek`] reads the kernel's memory with all of it.
+//! Reading order: [`asm`], [`idioms`], [`object`], [`btf`], [`load`]; [`peek`] reads the kernel's memory with all of
+//! it.
 
 #![forbid(unsafe_code)]
 
 pub mod asm;
 pub mod btf;
+pub mod idioms;
 pub mod load;
 pub mod object;
 pub mod peek;
 
 pub use asm::{Code, Helper, If, Op, Reg, Size};
 pub use btf::{BtfError, Types};
+pub use idioms::Counters;
 pub use load::{BpfError, Loaded, Ring};
 pub use object::{Map, MapKind, Program};
 pub use peek::Peek;

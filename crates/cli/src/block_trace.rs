@@ -49,6 +49,27 @@ pub fn written_format(word: &str) -> Result<Format, String> {
     }
 }
 
+/// The format that the name of a target tells.
+///
+/// # Errors
+/// A name that tells none, or several.
+pub fn told_by(target: &str) -> Result<Format, String> {
+    if target == "-" {
+        return Err("standard output has no name that tells the format; name it with --to".to_string());
+    }
+    match esker_trace_block::named(target)[..] {
+        [format] => Ok(format),
+        [] => Err(format!(
+            "{target}: the name does not tell the format; name it with --to, one of: {}",
+            Format::written_names()
+        )),
+        ref several => {
+            let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
+            Err(format!("{target}: the name may mean {}; say which with --to", names.join(" or ")))
+        }
+    }
+}
+
 /// A trace that is being read.
 pub struct Trace(Rescaled<Selection<TraceReader>>);
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use esker_rt::Rt;
 use esker_rt::mem::Slice;
 use esker_rt::net::Stream;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, TERM_SIGNALS};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, TERM_SIGNALS};
 use signal_hook::flag;
 use signal_hook::low_level::{self, pipe};
 
@@ -85,6 +85,20 @@ pub fn end_of_screen() -> io::Result<Arc<AtomicBool>> {
         flag::register(signal, asked.clone())?;
     }
     flag::register_conditional_default(SIGHUP, Arc::new(AtomicBool::new(true)))?;
+    Ok(asked)
+}
+
+/// A flag that SIGINT, SIGTERM and SIGHUP raise, for work that then ends by itself and leaves a whole result. Another
+/// signal changes nothing: timeout(1) sends two. SIGHUP stays ignored where the parent process had it ignored.
+///
+/// # Errors
+/// The kernel's.
+pub fn end_of_work() -> io::Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    let hangup = if is_ignored(SIGHUP) { &[][..] } else { &[SIGHUP][..] };
+    for signal in TERM_SIGNALS.iter().chain(hangup).filter(|signal| **signal != SIGQUIT) {
+        flag::register(*signal, asked.clone())?;
+    }
     Ok(asked)
 }
 

@@ -4,7 +4,9 @@ mod advise;
 mod attach;
 mod blktrace_check;
 mod blktrace_convert;
+mod blktrace_from_fio;
 mod blktrace_generate;
+mod blktrace_record;
 mod blktrace_stat;
 mod calibrate;
 mod check;
@@ -87,7 +89,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
     ("volume", "Manage named volumes, their snapshots and clones"),
-    ("blktrace", "Describe, convert, check and generate block traces"),
+    ("blktrace", "Record, describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
     ("fs", "Make, check and try file systems"),
     ("nfs", "Replay and generate traces of NFS servers"),
@@ -137,10 +139,12 @@ pub const ALL: &[Verb] = &[
     volume_resize::VERB,
     volume_rename::VERB,
     volume_dedup::VERB,
+    blktrace_record::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,
     blktrace_check::VERB,
     blktrace_generate::VERB,
+    blktrace_from_fio::VERB,
     curve::VERB,
     trace_record::VERB,
     trace_import::VERB,

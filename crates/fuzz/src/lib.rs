@@ -23,6 +23,7 @@ mod control;
 mod dedup;
 mod disksim;
 mod etrace;
+mod fio;
 mod framing;
 mod fuse;
 mod http;

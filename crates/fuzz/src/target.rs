@@ -3,8 +3,8 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, framing, fuse, http, hugepage, lfs, lfs_control, mirror, nbd,
-    nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, whole,
+    blktrace, compiled, compose, control, dedup, disksim, fio, framing, fuse, http, hugepage, lfs, lfs_control, mirror,
+    nbd, nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, whole,
 };
 
 /// What can be fuzzed.
@@ -20,6 +20,8 @@ pub enum Target {
     BlktraceIndex,
     /// DiskSim's files of a disk.
     DiskFiles,
+    /// Job files of fio.
+    FioJob,
     /// A server's side of an NBD connection.
     NbdSession,
     /// Replies to an NBD client.
@@ -86,7 +88,7 @@ pub enum Target {
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 57] = [
+    pub const ALL: [Target; 58] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -113,6 +115,7 @@ impl Target {
         Target::BlktracePacked,
         Target::BlktraceIndex,
         Target::DiskFiles,
+        Target::FioJob,
         Target::NbdSession,
         Target::NbdReplies,
         Target::Stack,
@@ -154,6 +157,7 @@ impl Target {
             Target::BlktracePacked => "blktrace-packed".to_string(),
             Target::BlktraceIndex => "blktrace-index".to_string(),
             Target::DiskFiles => "disk-files".to_string(),
+            Target::FioJob => "fio-job".to_string(),
             Target::NbdSession => "nbd-session".to_string(),
             Target::NbdReplies => "nbd-replies".to_string(),
             Target::Stack => "stack".to_string(),
@@ -196,6 +200,7 @@ impl Target {
             Target::BlktracePacked => blktrace::packed_corpus(),
             Target::BlktraceIndex => blktrace::index_corpus(),
             Target::DiskFiles => disksim::corpus(),
+            Target::FioJob => fio::corpus(),
             Target::NbdSession => nbd::session_corpus(),
             Target::NbdReplies => nbd::replies_corpus(),
             Target::Stack => stack::corpus(),
@@ -241,6 +246,7 @@ impl Target {
             Target::BlktracePacked => blktrace::try_input(Format::Msr, input),
             Target::BlktraceIndex => blktrace::try_index(input),
             Target::DiskFiles => disksim::try_input(input),
+            Target::FioJob => fio::try_input(input),
             Target::NbdSession => nbd::try_session(input),
             Target::NbdReplies => nbd::try_replies(input),
             Target::Stack => stack::try_input(input),

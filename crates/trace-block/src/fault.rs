@@ -120,6 +120,9 @@ pub enum Reason {
     /// The last part of a trace is missing.
     #[error("the end mark is missing: the writer was stopped, or the tail was lost")]
     NoEnd,
+    /// Events that the recorder had no room for.
+    #[error("{0} events are missing here: the recorder had no room for them")]
+    Unrecorded(u64),
     /// A record whose place in time was given out long ago.
     #[error("the time is before that of a record {0} places ahead or more, too far to be sorted in")]
     Late(usize),

@@ -10,10 +10,11 @@
 //! are scattered over the volume by a permutation that depends on the seed.
 //!
 //! Reading order: [`profile`], [`places`] (how each flow chooses offsets), [`generator`], [`calibration`] (what the
-//! statistics of the result are, against what they should be).
+//! statistics of the result are, against what they should be), [`fio`] (traces from fio's job files).
 
 pub mod calibration;
 mod clock;
+pub mod fio;
 mod flaw;
 mod generator;
 mod permutation;
@@ -22,6 +23,7 @@ pub mod profile;
 mod zipf;
 
 pub use calibration::{Calibration, calibrate};
+pub use fio::{FioPlan, FioTrace, JobError, JobFlaw};
 pub use flaw::ProfileFlaw;
 pub use generator::Generator;
 pub use profile::{Profile, ProfileError};

@@ -34,6 +34,8 @@ mod tests;
 pub use convert::{Conversion, convert};
 pub use fault::{Ending, Fault, Reason, Report, TraceError, TracePosition};
 pub use format::Format;
+pub use format::blktrace::category;
+pub use format::blktrace::events::{BlkEvent, BlkEvents, BlkStage};
 pub use format::detect::{detect, named};
 pub use format::ebt::index::{Entry, Index, IndexError, IndexFlaw, Origin};
 pub use input::{Input, unpacked};

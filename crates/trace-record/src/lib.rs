@@ -1,5 +1,5 @@
 //! Records what a program, and all that it starts, does with files: each call with its arguments, paths, results and
-//! times.
+//! times. [`block`] records what all programs ask of a block device.
 //!
 //! Two ways see the calls. Programs in the kernel ([`kernel`]) cost a recorded call less than a microsecond and need
 //! root; ptrace ([`ptrace`]) stops each call twice and needs no privilege. What they see has one shape ([`event`]) and
@@ -21,6 +21,7 @@
 )]
 
 pub mod assemble;
+pub mod block;
 pub mod calls;
 pub mod event;
 mod faults;

@@ -175,7 +175,7 @@ fn start_kernel(ring_bytes: u32) -> Result<Kernel, RecordError> {
 }
 
 /// ns of the monotonic clock, which programs in the kernel read too.
-fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

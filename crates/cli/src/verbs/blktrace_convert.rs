@@ -5,7 +5,7 @@ use std::io;
 use esker_trace_block::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{Trace, TraceInput, report_json, to_help, written_format};
+use crate::block_trace::{Trace, TraceInput, report_json, to_help, told_by, written_format};
 use crate::failure::Failure;
 use crate::target;
 use crate::terminal::Terminal;
@@ -73,24 +73,6 @@ impl Run for Convert {
         bar.finish_and_clear();
         self.report(to, &trace, &written, terminal)?;
         trace.uncut("converted")
-    }
-}
-
-/// The format that the name of a target tells.
-fn told_by(target: &str) -> Result<Format, String> {
-    if target == "-" {
-        return Err("standard output has no name that tells the format; name it with --to".to_string());
-    }
-    match esker_trace_block::named(target)[..] {
-        [format] => Ok(format),
-        [] => Err(format!(
-            "{target}: the name does not tell the format; name it with --to, one of: {}",
-            Format::written_names()
-        )),
-        ref several => {
-            let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
-            Err(format!("{target}: the name may mean {}; say which with --to", names.join(" or ")))
-        }
     }
 }
 

@@ -75,7 +75,11 @@ fn method(word: &str) -> Result<Method, String> {
     }
 }
 
-fn ring(text: &str) -> Result<u32, String> {
+/// The size of a ring.
+///
+/// # Errors
+/// No size, or one that no ring has.
+pub fn ring(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text).map_err(|error| error.to_string())?;
     match u32::try_from(bytes) {
         Ok(bytes) if bytes.is_power_of_two() && bytes >= 1 << 16 => Ok(bytes),

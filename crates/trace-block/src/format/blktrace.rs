@@ -3,6 +3,8 @@
 //!
 //! Layout and numbers after `include/uapi/linux/blktrace_api.h`, version 7 of the format.
 
+pub(crate) mod events;
+
 use super::Yield;
 use super::blk::{Alone, Event, Stage};
 use super::fields::scaled;
@@ -40,14 +42,40 @@ const HEAD_BYTES: usize = 48;
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u8 = 7;
 
-const READ: u32 = 1 << 0;
-const WRITE: u32 = 1 << 1;
-const FLUSH: u32 = 1 << 2;
-const QUEUE: u32 = 1 << 4;
-const NOTIFY: u32 = 1 << 10;
-/// Requests that carry a command of the driver and no block range.
-const COMMAND: u32 = 1 << 9;
-const DISCARD: u32 = 1 << 13;
+/// What an event says of its request, in the high half of its action.
+pub mod category {
+    /// Bytes are read.
+    pub const READ: u32 = 1 << 0;
+    /// Bytes are written.
+    pub const WRITE: u32 = 1 << 1;
+    /// Earlier writes become durable first.
+    pub const FLUSH: u32 = 1 << 2;
+    /// A program waits for it.
+    pub const SYNC: u32 = 1 << 3;
+    pub(super) const QUEUE: u32 = 1 << 4;
+    pub(super) const ISSUE: u32 = 1 << 6;
+    pub(super) const COMPLETE: u32 = 1 << 7;
+    /// It carries a command of the driver and no block range.
+    pub const COMMAND: u32 = 1 << 9;
+    pub(super) const NOTIFY: u32 = 1 << 10;
+    /// It reads ahead.
+    pub const AHEAD: u32 = 1 << 11;
+    /// It moves metadata of a file system.
+    pub const META: u32 = 1 << 12;
+    /// Bytes are no longer needed.
+    pub const DISCARD: u32 = 1 << 13;
+    /// It is durable when it ends.
+    pub const FUA: u32 = 1 << 15;
+}
+
+use category::{COMMAND, DISCARD, FLUSH, NOTIFY, QUEUE, READ, WRITE};
+
+/// Low half of the action of a note: the name of a process, the time of the clock, a text.
+const NOTE_PROCESS: u32 = 0;
+const NOTE_TIME: u32 = 1;
+const NOTE_TEXT: u32 = 2;
+/// Around the number of lost events in the text of a note.
+const LOST: [&str; 2] = ["esker: ", " events lost"];
 /// Set in the action of an event that belongs to a cgroup.
 const OF_CGROUP: u32 = 1 << 8;
 
@@ -126,6 +154,9 @@ fn event(piece: &[u8]) -> Result<Option<Event>, Reason> {
         return Err(Reason::Version { found: raw.version, needed: VERSION });
     }
     let category = raw.action >> 16;
+    if category & NOTIFY != 0 && raw.action & 0xffff == NOTE_TEXT {
+        return lost(&piece[HEAD_BYTES..]).map_or(Ok(None), |count| Err(Reason::Unrecorded(count)));
+    }
     let stage = match raw.action & 0xffff & !OF_CGROUP {
         _ if category & (NOTIFY | COMMAND) != 0 => return Ok(None),
         1 => Stage::Queued,
@@ -154,6 +185,12 @@ fn event(piece: &[u8]) -> Result<Option<Event>, Reason> {
         len: u64::from(raw.bytes),
         who: raw.pid,
     }))
+}
+
+/// The number of lost events that a note tells.
+fn lost(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.strip_prefix(LOST[0])?.strip_suffix(LOST[1])?.parse().ok()
 }
 
 #[derive(Debug)]
@@ -201,12 +238,37 @@ fn encode(volume: &str, serial: u64, r: &Record, losses: &mut Losses, out: &mut 
     let (major, minor) = volume.split_once(',').expect("volumes are called `major,minor`");
     let number = |text: &str| text.parse::<u32>().expect("volumes are called by numbers");
     let device = number(major) << 20 | number(minor);
-    out.extend_from_slice(&(MAGIC | u32::from(VERSION)).to_le_bytes());
-    out.extend_from_slice(&(((serial + 1) & 0xffff_ffff) as u32).to_le_bytes());
-    out.extend_from_slice(&r.at.0.to_le_bytes());
-    out.extend_from_slice(&(range.start() / SECTOR).to_le_bytes());
-    for word in [bytes, (category | QUEUE) << 16 | 1, r.who, device, 0, 0] {
+    let raw = Raw {
+        version: VERSION,
+        nanos: r.at.0,
+        sector: range.start() / SECTOR,
+        bytes,
+        action: (category | QUEUE) << 16 | 1,
+        device,
+        pid: r.who,
+        pdu_len: 0,
+    };
+    put(&raw, Origin { sequence: ((serial + 1) & 0xffff_ffff) as u32, error: 0 }, out);
+    Ok(())
+}
+
+/// The fields of a head that no reader uses.
+#[derive(Clone, Copy, Default)]
+struct Origin {
+    sequence: u32,
+    error: u16,
+}
+
+/// Writes a head, little-endian.
+fn put(raw: &Raw, origin: Origin, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(MAGIC | u32::from(raw.version)).to_le_bytes());
+    out.extend_from_slice(&origin.sequence.to_le_bytes());
+    out.extend_from_slice(&raw.nanos.to_le_bytes());
+    out.extend_from_slice(&raw.sector.to_le_bytes());
+    let cpu = 0;
+    for word in [raw.bytes, raw.action, raw.pid, raw.device, cpu] {
         out.extend_from_slice(&word.to_le_bytes());
     }
-    Ok(())
+    out.extend_from_slice(&origin.error.to_le_bytes());
+    out.extend_from_slice(&raw.pdu_len.to_le_bytes());
 }

@@ -5,7 +5,7 @@
 //! no room there is put together in a scratch area and put out at once, and the end follows alone.
 
 use esker_bpf::asm::Label;
-use esker_bpf::{BtfError, Code, Helper, If, Op, Program, Reg, Size, Types};
+use esker_bpf::{BtfError, Code, Counters, Helper, If, Op, Program, Reg, Size, Types};
 
 use super::reading::{Reading, STATE, read_item, read_items, saved_word};
 use super::{
@@ -34,13 +34,12 @@ const SPLIT_LATE: i32 = 17;
 /// Below it lie results that only the kernel sees: the call begins again.
 const FAILURES: i32 = -511;
 
-/// `BPF_RB_NO_WAKEUP`: the reader looks by itself; waking it would cost more than the record.
-const NO_WAKEUP: i32 = 1;
-
 // The stack of each program, below the frame.
 const KEY_THREAD: i16 = -4;
 const KEY_OTHER: i16 = -8;
 const KEY_COUNTER: i16 = -12;
+/// What was not recorded: see [`super::Lost`].
+pub(super) const COUNTERS: Counters = Counters { map: LOST, key: KEY_COUNTER };
 /// A record that is put together on the stack.
 const SMALL: i16 = -80;
 /// A record of a fault.
@@ -77,46 +76,21 @@ pub(super) fn all(types: &Types) -> Result<[Program; 10], BtfError> {
     ])
 }
 
-/// `R0 = map[*(frame + key)]`, or away if there is nothing.
-pub(super) fn look_up(code: &mut Code, map: &'static str, key: i16, otherwise: Label) {
-    code.map(Reg::R1, map);
-    code.mov(Reg::R2, Reg::R10);
-    code.alu(Op::Add, Reg::R2, i32::from(key));
-    code.call(Helper::MapLookup);
-    code.jump_if(If::Equal, Reg::R0, 0, otherwise);
-}
-
-/// Counts one more, if the counter is there.
-pub(super) fn count(code: &mut Code, counter: i32) {
-    let out = code.label();
-    code.store(Size::Word, Reg::R10, KEY_COUNTER, counter);
-    look_up(code, LOST, KEY_COUNTER, out);
-    code.mov(Reg::R1, 1);
-    code.atomic_add(Reg::R0, 0, Reg::R1);
-    code.bind(out);
-}
-
 /// `R8` = process and thread; `R7` = the thread's value; `R9` = the context. Away if the thread is not traced.
 pub(super) fn enter_if_traced(code: &mut Code, out: Label) {
     code.mov(Reg::R9, Reg::R1);
     code.call(Helper::CurrentPidTgid);
     code.mov(Reg::R8, Reg::R0);
     code.store(Size::Word, Reg::R10, KEY_THREAD, Reg::R8);
-    look_up(code, TRACED, KEY_THREAD, out);
+    code.look_up(TRACED, KEY_THREAD, out);
     code.mov(Reg::R7, Reg::R0);
 }
 
 /// `R9` = the scratch area; away if there is none.
 pub(super) fn take_scratch(code: &mut Code, out: Label) {
     code.store(Size::Word, Reg::R10, KEY_OTHER, 0);
-    look_up(code, SCRATCH, KEY_OTHER, out);
+    code.look_up(SCRATCH, KEY_OTHER, out);
     code.mov(Reg::R9, Reg::R0);
-}
-
-pub(super) fn ends(code: &mut Code, out: Label) {
-    code.bind(out);
-    code.mov(Reg::R0, 0);
-    code.exit();
 }
 
 /// Puts out `R8` and `front` bytes of the record in `R9`.
@@ -130,13 +104,7 @@ pub(super) fn put_out(code: &mut Code, front: i16) {
 
 /// Puts out `R3` bytes at `R2`, or counts that there was no room.
 pub(super) fn put_out_bytes(code: &mut Code) {
-    let fits = code.label();
-    code.map(Reg::R1, RING);
-    code.mov(Reg::R4, NO_WAKEUP);
-    code.call(Helper::RingOutput);
-    code.jump_if(If::Equal, Reg::R0, 0, fits);
-    count(code, 0);
-    code.bind(fits);
+    code.put_out(RING, COUNTERS);
 }
 
 fn sys_enter() -> Program {
@@ -155,7 +123,7 @@ fn sys_enter() -> Program {
     code.jump(out);
     code.bind(long);
     begin_long(&mut code, out);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("sys_enter", "raw_tp/sys_enter")
 }
 
@@ -166,7 +134,7 @@ fn begin_call(code: &mut Code, out: Label) {
     code.load(Size::Double, Reg::R1, Reg::R9, 8);
     code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R1);
     code.store(Size::Word, Reg::R7, RECORD + wire::NUMBER, Reg::R1);
-    look_up(code, CALLS, KEY_OTHER, out);
+    code.look_up(CALLS, KEY_OTHER, out);
     code.mov(Reg::R6, Reg::R0);
     code.load(Size::Byte, Reg::R1, Reg::R6, SPEC_RECORDED);
     code.jump_if(If::Equal, Reg::R1, 0, out);
@@ -178,7 +146,7 @@ fn begin_call(code: &mut Code, out: Label) {
     code.call(Helper::ProbeReadKernel);
     code.load(Size::Double, Reg::R1, Reg::R7, RECORD + wire::SAVED + SAVED_SEGMENT);
     code.jump_if(If::Equal, Reg::R1, SEGMENT_64, native);
-    count(code, 1);
+    code.count(COUNTERS, 1);
     code.jump(out);
     code.bind(native);
     unless_negative(code, out);
@@ -250,7 +218,7 @@ fn sys_exit() -> Program {
     code.jump(out);
     code.bind(whole);
     end_whole(&mut code, out);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("sys_exit", "raw_tp/sys_exit")
 }
 
@@ -304,7 +272,7 @@ fn end_whole(code: &mut Code, out: Label) {
 fn end_late(code: &mut Code, out: Label) {
     code.load(Size::Word, Reg::R1, Reg::R7, RECORD + wire::NUMBER);
     code.store(Size::Word, Reg::R10, KEY_OTHER, Reg::R1);
-    look_up(code, CALLS, KEY_OTHER, out);
+    code.look_up(CALLS, KEY_OTHER, out);
     code.mov(Reg::R6, Reg::R0);
     code.store(Size::Double, Reg::R10, STATE, Kind::ExitLate as i32);
     end_alone(code, out);
@@ -384,7 +352,7 @@ fn task_newtask(pid: i32) -> Program {
     code.load(Size::Double, Reg::R1, Reg::R10, STATE);
     code.store(Size::Word, Reg::R7, RECORD + wire::KIND, Reg::R1);
     put_out_small(&mut code, Kind::Fork);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("task_newtask", "raw_tp/task_newtask")
 }
 
@@ -400,14 +368,14 @@ fn process_exec() -> Program {
     code.load(Size::Word, Reg::R6, Reg::R10, KEY_OTHER);
     code.jump_if(If::Equal, Reg::R6, Reg::R9, out);
     code.store(Size::Word, Reg::R10, KEY_THREAD, Reg::R9);
-    look_up(&mut code, TRACED, KEY_THREAD, out);
+    code.look_up(TRACED, KEY_THREAD, out);
     code.mov(Reg::R7, Reg::R0);
     code.store(Size::Word, Reg::R7, RECORD + wire::THREAD, Reg::R6);
     code.mov(Reg::R3, Reg::R7);
     trace_other(&mut code);
     forget(&mut code, KEY_THREAD);
     put_out_small(&mut code, Kind::Exec);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("process_exec", "raw_tp/sched_process_exec")
 }
 
@@ -428,7 +396,7 @@ fn process_exit() -> Program {
     code.mov(Reg::R6, 0);
     code.mov(Reg::R9, 0);
     put_out_small(&mut code, Kind::End);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("process_exit", "raw_tp/sched_process_exit")
 }
 
@@ -445,7 +413,7 @@ fn page_fault(name: &'static str, section: &'static str, in_call: bool) -> Progr
     code.alu(Op::And, Reg::R2, ERROR_WRITE);
     code.alu(Op::Or, Reg::R2, i32::from(in_call));
     code.store(Size::Word, Reg::R7, FAULT_IN_CALL, Reg::R2);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish(name, section)
 }
 
@@ -464,7 +432,7 @@ fn filemap(name: &'static str, section: &'static str, pages: [i16; 2]) -> Progra
     code.load(Size::Word, Reg::R1, Reg::R7, FAULT_IN_CALL);
     code.alu(Op::And, Reg::R1, !FAULT_WRITES);
     put_out_fault(&mut code);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish(name, section)
 }
 
@@ -484,7 +452,7 @@ fn dirty() -> Program {
     code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES, 0);
     code.store(Size::Double, Reg::R10, FAULT + wire::FAULT_PAGES + 8, -1);
     put_out_fault(&mut code);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish(DIRTY, "raw_tp/writeback_dirty_folio")
 }
 

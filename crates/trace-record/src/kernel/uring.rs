@@ -11,7 +11,7 @@ use esker_bpf::{Code, Helper, If, Op, Program, Reg, Size, Types};
 
 use super::RINGS;
 use super::programs::RECORD;
-use super::programs::{count, ends, enter_if_traced, look_up, put_out, put_out_bytes, put_out_small, take_scratch};
+use super::programs::{COUNTERS, enter_if_traced, put_out, put_out_bytes, put_out_small, take_scratch};
 use crate::calls::requests::{self, ENTRY_BYTES};
 use crate::calls::{ARRAY_MAX, TEXT_MAX};
 use crate::wire::{self, Kind};
@@ -88,24 +88,13 @@ pub(super) fn programs(places: Places) -> [Program; 5] {
     ]
 }
 
-/// `*(frame + to) =` so many bytes of the kernel at `base + offset`. What cannot be read is 0.
-fn fetch(code: &mut Code, to: i16, bytes: i32, base: Reg, offset: i32) {
-    code.store(Size::Double, Reg::R10, to, 0);
-    code.mov(Reg::R3, base);
-    code.alu(Op::Add, Reg::R3, offset);
-    code.mov(Reg::R1, Reg::R10);
-    code.alu(Op::Add, Reg::R1, i32::from(to));
-    code.mov(Reg::R2, bytes);
-    code.call(Helper::ProbeReadKernel);
-}
-
 /// A request, the only argument, was taken from its ring by this thread.
 fn submitted(places: Places) -> Program {
     let mut code = Code::new();
     let [out, known] = [(); 2].map(|()| code.label());
     enter_if_traced(&mut code, out);
     code.load(Size::Double, Reg::R6, Reg::R9, 0);
-    fetch(&mut code, KEY_RING, 8, Reg::R6, places.ring);
+    code.fetch(KEY_RING, 8, Reg::R6, places.ring);
     code.load(Size::Double, Reg::R7, Reg::R10, KEY_RING);
     note_ring(&mut code, known);
     take_scratch(&mut code, out);
@@ -113,7 +102,7 @@ fn submitted(places: Places) -> Program {
     code.store(Size::Word, Reg::R9, RECORD + wire::KIND, Kind::Request as i32);
     code.store(Size::Double, Reg::R9, RECORD + wire::REQUEST, Reg::R6);
     code.store(Size::Double, Reg::R9, RECORD + wire::REQUEST_RING, Reg::R7);
-    fetch(&mut code, WORD, 1, Reg::R6, places.opcode);
+    code.fetch(WORD, 1, Reg::R6, places.opcode);
     code.load(Size::Double, Reg::R6, Reg::R10, WORD);
     code.store(Size::Word, Reg::R9, RECORD + wire::NUMBER, Reg::R6);
     code.call(Helper::KtimeGetNs);
@@ -121,14 +110,14 @@ fn submitted(places: Places) -> Program {
     read_entry(&mut code, places);
     read_memory(&mut code);
     put_out(&mut code, wire::REQUEST_DATA);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("io_uring_submit_req", "raw_tp/io_uring_submit_req")
 }
 
 /// From now on ends of this ring's requests are told.
 fn note_ring(code: &mut Code, known: Label) {
     let absent = code.label();
-    look_up(code, RINGS, KEY_RING, absent);
+    code.look_up(RINGS, KEY_RING, absent);
     code.jump(known);
     code.bind(absent);
     code.store(Size::Double, Reg::R10, WORD, 1);
@@ -140,30 +129,30 @@ fn note_ring(code: &mut Code, known: Label) {
     code.mov(Reg::R4, 0);
     code.call(Helper::MapUpdate);
     code.jump_if(If::Equal, Reg::R0, 0, known);
-    count(code, 0);
+    code.count(COUNTERS, 0);
     code.bind(known);
 }
 
 /// The entry of the queue that the ring in `R7` has gone past. Zeroes if it cannot be read.
 fn read_entry(code: &mut Code, places: Places) {
     let [in_order, short] = [(); 2].map(|()| code.label());
-    fetch(code, WORD, 4, Reg::R7, places.head);
+    code.fetch(WORD, 4, Reg::R7, places.head);
     code.load(Size::Double, Reg::R8, Reg::R10, WORD);
     code.alu(Op::Sub, Reg::R8, 1);
-    fetch(code, WORD, 4, Reg::R7, places.entries);
+    code.fetch(WORD, 4, Reg::R7, places.entries);
     code.load(Size::Double, Reg::R1, Reg::R10, WORD);
     code.alu(Op::Sub, Reg::R1, 1);
     code.alu(Op::And, Reg::R8, Reg::R1);
-    fetch(code, FLAGS, 4, Reg::R7, places.flags);
-    fetch(code, ARRAY, 8, Reg::R7, places.array);
-    fetch(code, QUEUE, 8, Reg::R7, places.queue);
+    code.fetch(FLAGS, 4, Reg::R7, places.flags);
+    code.fetch(ARRAY, 8, Reg::R7, places.array);
+    code.fetch(QUEUE, 8, Reg::R7, places.queue);
     code.load(Size::Double, Reg::R1, Reg::R10, FLAGS);
     code.jump_if(If::AnyBit, Reg::R1, NO_ARRAY, in_order);
     code.load(Size::Double, Reg::R1, Reg::R10, ARRAY);
     code.jump_if(If::Equal, Reg::R1, 0, in_order);
     code.alu(Op::ShiftLeft, Reg::R8, 2);
     code.alu(Op::Add, Reg::R1, Reg::R8);
-    fetch(code, WORD, 4, Reg::R1, 0);
+    code.fetch(WORD, 4, Reg::R1, 0);
     code.load(Size::Double, Reg::R8, Reg::R10, WORD);
     code.bind(in_order);
     code.alu(Op::ShiftLeft, Reg::R8, 6);
@@ -264,7 +253,7 @@ fn refused() -> Program {
     code.load(Size::Double, Reg::R9, Reg::R9, 8);
     code.mov(Reg::R6, 0);
     put_out_small(&mut code, Kind::Refused);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("io_uring_req_failed", "raw_tp/io_uring_req_failed")
 }
 
@@ -275,10 +264,10 @@ fn completed(places: Places) -> Program {
     code.mov(Reg::R9, Reg::R1);
     code.load(Size::Double, Reg::R1, Reg::R9, 0);
     code.store(Size::Double, Reg::R10, KEY_RING, Reg::R1);
-    look_up(&mut code, RINGS, KEY_RING, out);
+    code.look_up(RINGS, KEY_RING, out);
     code.load(Size::Double, Reg::R6, Reg::R9, 8);
     code.load(Size::Double, Reg::R7, Reg::R9, 16);
-    fetch(&mut code, COMPLETION + wire::REQUEST_RESULT, 4, Reg::R7, places.result);
+    code.fetch(COMPLETION + wire::REQUEST_RESULT, 4, Reg::R7, places.result);
     code.store(Size::Double, Reg::R10, COMPLETION + wire::REQUEST, Reg::R6);
     code.store(Size::Word, Reg::R10, COMPLETION + wire::NUMBER, 0);
     code.store(Size::Word, Reg::R10, COMPLETION + wire::KIND, Kind::Completion as i32);
@@ -290,7 +279,7 @@ fn completed(places: Places) -> Program {
     code.alu(Op::Add, Reg::R2, i32::from(COMPLETION));
     code.mov(Reg::R3, i32::from(wire::COMPLETION_BYTES));
     put_out_bytes(&mut code);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish("io_uring_complete", "raw_tp/io_uring_complete")
 }
 
@@ -303,6 +292,6 @@ fn ring(name: &'static str, section: &'static str, argument: i16) -> Program {
     code.load(Size::Double, Reg::R9, Reg::R9, argument * 8);
     code.mov(Reg::R6, 0);
     put_out_small(&mut code, Kind::Ring);
-    ends(&mut code, out);
+    code.end_at(out);
     code.finish(name, section)
 }
