@@ -75,6 +75,53 @@ fn logs_of_requests_by_fio_are_read_and_what_is_written_as_version_2_is_replayed
     assert_eq!(replayed, [Some(reads), Some(writes)]);
 }
 
+/// The requests of a log of fio in the order of places, as operation, offset and length.
+fn places(log: &Path) -> Vec<(String, u64, u64)> {
+    let text = fs::read_to_string(log).expect("it is there");
+    let request = |line: &str| {
+        let mut columns = line.split(' ').skip(2);
+        let operation = columns.next().filter(|word| ["read", "write"].contains(word))?;
+        Some((operation.to_string(), columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
+    };
+    let mut places: Vec<_> = text.lines().filter_map(request).collect();
+    places.sort();
+    places
+}
+
+#[test]
+fn a_job_file_becomes_a_log_of_what_fio_does_and_fio_plays_it() {
+    if !has("fio") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let fio = |args: &[&str]| {
+        let output = run("fio", folder, args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let jobs = ["rw=write\nbs=8k\nsize=100k\noffset=64k\nio_size=200k\n", "rw=randwrite\nbs=4k\nsize=1m\n"];
+    for (number, job) in jobs.iter().enumerate() {
+        let name = format!("{number}.fio");
+        fs::write(folder.join(&name), format!("[j]\nioengine=psync\nfilename=data\n{job}")).unwrap();
+        let made = ["blktrace", "from-fio", &name, "-o", "j.ebt", "--iolog", "j.iolog", "--force"];
+        check(folder, &made, 0);
+        fio(&[&name, "--write_iolog=own.iolog"]);
+        assert_eq!(places(&folder.join("j.iolog")), places(&folder.join("own.iolog")), "{job}");
+        fs::remove_file(folder.join("own.iolog")).unwrap();
+    }
+    let job = "[j]\nioengine=psync\nfilename=data\nsize=1m\nrw=randrw\nbsrange=4k-16k\nrate_iops=900,600\nfsync=4\n";
+    fs::write(folder.join("j.fio"), job).unwrap();
+    check(folder, &["blktrace", "from-fio", "j.fio", "-o", "j.iolog", "--force"], 0);
+    let [reads, writes, flushes] = counts(folder, "j.iolog", "fio3");
+    fio(&["--name=r", "--ioengine=psync", "--read_iolog=j.iolog", "--output-format=json", "--output=r.json"]);
+    let result: serde_json::Value = serde_json::from_str(&fs::read_to_string(folder.join("r.json")).unwrap()).unwrap();
+    let played = ["read", "write", "sync"].map(|op| result["jobs"][0][op]["total_ios"].as_u64().expect("a count"));
+    assert_eq!(played, [reads, writes, flushes]);
+    fs::write(folder.join("replay.fio"), "[r]\nioengine=psync\nread_iolog=j.iolog\n").unwrap();
+    let (_, err) = check(folder, &["blktrace", "from-fio", "replay.fio", "-o", "x"], 1);
+    assert!(err.contains("replay.fio: line 3: `read_iolog` is not supported"), "{err}");
+}
+
 #[test]
 fn what_else_fio_writes_is_told_from_its_log_of_requests() {
     if !has("fio") {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use super::finding::{Finding, Subject};
 use super::machine::{Capability, Machine};
 
-const PROGRAMS: Subject = Subject { check: "BPF", verbs: &["trace record", "hugepage run"] };
+const PROGRAMS: Subject = Subject { check: "BPF", verbs: &["trace record", "blktrace record", "hugepage run"] };
 const TRACEPOINTS: Subject = Subject { check: "tracepoints", verbs: &["try", "advise"] };
 const PTRACE: Subject = Subject { check: "ptrace", verbs: &["trace record"] };
 

@@ -12,7 +12,9 @@ pub(crate) struct Foreign {
 }
 
 const FIO_LOG: &str = "Let fio log its requests, `fio --write_iolog=FILE JOB.fio`, and give FILE";
-const RECORD: &str = "Record the requests to a disk with blktrace, `blktrace -d DEVICE`, and give its files";
+const FIO_JOB: &str = "Make a trace of it, `esker blktrace from-fio JOB.fio -o FILE`, or let fio log its requests, \
+                       `fio --write_iolog=FILE JOB.fio`, and give FILE";
+const RECORD: &str = "Record the requests to a disk, `esker blktrace record DEVICE -o FILE`, and give FILE";
 const SERVER: &str = "Record the disk of the server with blktrace while its clients work";
 const REPLAY: &str = "Replay its calls with `esker trace replay`, or record the disk below the program with blktrace";
 const SPANS: &str = "Record the calls of the program with `esker trace record`, or the disk below it with blktrace";
@@ -78,7 +80,7 @@ static KINDS: [Foreign; 25] = [
             head.significant(&['#', ';']).is_some_and(is_section) && head.lines.iter().any(|line| is_fio_option(line))
         },
         what: "a job of fio, which holds no requests",
-        advice: FIO_LOG,
+        advice: FIO_JOB,
     },
     Foreign {
         is: |head| head.mostly(is_fio_log),
