@@ -206,7 +206,7 @@ impl Writer {
         code.jump_if(If::Equal, Reg::R1, 0, has_no_place);
         code.load(Size::Double, Reg::R1, Reg::R10, RECORD + wire::PLACE);
         code.imm64(Reg::R2, part.start);
-        code.jump_if(If::Below, Reg::R1, Reg::R2, out);
+        // What begins before the partition is far behind its end then.
         code.alu(Op::Sub, Reg::R1, Reg::R2);
         code.imm64(Reg::R2, part.sectors);
         code.jump_if(If::Below, Reg::R1, Reg::R2, inside);
