@@ -28,6 +28,9 @@ pub(crate) const HOLD_MAX: Nanos = Nanos::millis(50);
 pub(crate) const RELIEF_HOLD_MAX: Nanos = Nanos::secs(1);
 /// How often changed units are copied again beside clients.
 const PASSES: u32 = 2;
+/// Bytes of one request of a move that relieves no end: a client that comes behind it waits for all of them. A disk of
+/// the thesis' testbed transfers so many in the time of a short seek.
+const PIECE_MAX: u64 = 256 << 10;
 /// An end without a client for so long is the mover's.
 const IDLE_AFTER: Nanos = Nanos::millis(100);
 /// What an operator is told when the map could not be written.
@@ -115,8 +118,8 @@ impl Tier {
         let rt = io.rt().clone();
         let (gate, name) = (Gate::default(), config.name.clone());
         let ends = (0..config.ends.len()).map(|end| End::new(&name, end, opened.is_clean)).collect();
-        let rules = |grain, hold_max| Rules {
-            unit: config.unit,
+        let rules = |unit, grain, hold_max| Rules {
+            unit,
             grain,
             passes: PASSES,
             hold_max,
@@ -125,8 +128,8 @@ impl Tier {
             described: config.is_described,
         };
         let tier = Rc::new(Tier {
-            whole: Mover::migrating(gate.clone(), rules(Grain::Whole, HOLD_MAX)),
-            by_unit: Mover::migrating(gate.clone(), rules(Grain::Unit, RELIEF_HOLD_MAX)),
+            whole: Mover::migrating(gate.clone(), rules(config.unit.min(PIECE_MAX), Grain::Whole, HOLD_MAX)),
+            by_unit: Mover::migrating(gate.clone(), rules(config.unit, Grain::Unit, RELIEF_HOLD_MAX)),
             shares: Shares::new(&rt, config.ends.len(), config.share, IDLE_AFTER),
             seen: RefCell::new(Seen::new(&config, rt.now())),
             pool: io.pool().clone(),

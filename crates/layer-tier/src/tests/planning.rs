@@ -43,7 +43,7 @@ const HOT: [u64; 4] = [14, 16, 15, 17];
 #[test]
 fn hot_extents_go_to_the_fast_end_and_ends_fall_empty() {
     with_plan("", async |vol, _| {
-        use_extents(&vol, &HOT, 40, 12).await;
+        use_extents(&vol, &HOT, 40, 24).await;
         for extent in HOT {
             assert_eq!(end_of(&vol, extent).await, 0);
         }
