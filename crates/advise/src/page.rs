@@ -2,8 +2,9 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
-use esker_report::html::{escaped, figures, list, section, styled_page, table, verbatim};
+use esker_report::html::{figures, list, section, styled_page, table, verbatim};
 use esker_report::{Axis, Figure, Series, Style};
+use maud::{Markup, html};
 
 use crate::advice::{Advice, WRITTEN_BY};
 use crate::error::AdviseError;
@@ -26,38 +27,34 @@ pub fn page(advice: &Advice, command: &str, stack: Option<&str>) -> Result<Strin
     let title = "esker advise: what to buy";
     let mark = format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", advice.version);
     let names: Vec<&str> = advice.traces.iter().map(|facts| facts.name.as_str()).collect();
-    let head = format!(
-        "<header>\n<p class=\"label\">simulated (virtual time)</p>\n<h1>{}</h1>\n<p>{}. {}: {}. Seed {}.</p>\n</header>\n",
-        escaped(&advice.headline),
-        escaped(&advice.question),
-        escaped(&names.join(" and ")),
-        escaped(&advice.pace),
-        advice.seed
-    );
-    let body = [
-        head,
-        section("Why", &list(&advice.reasons)),
-        lines("What is missing", &advice.deficits),
-        lines("What would change it", &advice.changes),
-        section("Figures", &figures(&drawn(advice))?),
-        section("Proposals that were played", &played(advice)),
-        section("Proposals that were only screened", &screened(advice)),
-        section("Tiering by extents alone", &sizing(advice)),
-        section("Again", &verbatim(command)),
-        stack.map_or(String::new(), |stack| section("The stack", &verbatim(stack))),
-    ];
-    Ok(styled_page(title, &mark, "", &body.concat()))
+    let body = html! {
+        header {
+            p.label { "simulated (virtual time)" }
+            h1 { (advice.headline) }
+            p { (advice.question) ". " (names.join(" and ")) ": " (advice.pace) ". Seed " (advice.seed) "." }
+        }
+        (section("Why", &list(&advice.reasons)))
+        (lines("What is missing", &advice.deficits))
+        (lines("What would change it", &advice.changes))
+        (section("Figures", &figures(&drawn(advice))?))
+        (section("Proposals that were played", &played(advice)))
+        (section("Proposals that were only screened", &screened(advice)))
+        (section("Tiering by extents alone", &sizing(advice)))
+        (section("Again", &verbatim(command)))
+        @if let Some(stack) = stack { (section("The stack", &verbatim(stack))) }
+    };
+    Ok(styled_page(title, &mark, "", &body))
 }
 
-fn lines(title: &str, lines: &[String]) -> String {
-    if lines.is_empty() { String::new() } else { section(title, &list(lines)) }
+fn lines(title: &str, lines: &[String]) -> Markup {
+    html! { @if !lines.is_empty() { (section(title, &list(lines))) } }
 }
 
 fn span(ns: f64) -> String {
     Nanos(ns as u64).to_string()
 }
 
-fn played(advice: &Advice) -> String {
+fn played(advice: &Advice) -> Markup {
     let columns = [
         ("proposal", "What is bought, and how it is used"),
         ("USD", "Price of all devices"),
@@ -87,7 +84,7 @@ fn played(advice: &Advice) -> String {
     table(&columns, &advice.played().map(row).collect::<Vec<_>>(), best)
 }
 
-fn screened(advice: &Advice) -> String {
+fn screened(advice: &Advice) -> Markup {
     let columns = [
         ("proposal", "What is bought, and how it is used"),
         ("USD", "Price of all devices"),
@@ -110,7 +107,7 @@ fn screened(advice: &Advice) -> String {
     table(&columns, &rows.collect::<Vec<_>>(), None)
 }
 
-fn sizing(advice: &Advice) -> String {
+fn sizing(advice: &Advice) -> Markup {
     let sizing = &advice.sizing;
     let columns: Vec<(&str, &str)> = std::iter::once(("epoch", "A twelfth of the traces"))
         .chain(sizing.devices.iter().map(|name| (name.as_str(), "Devices needed, without rounding")))
@@ -119,7 +116,7 @@ fn sizing(advice: &Advice) -> String {
         std::iter::once((at + 1).to_string()).chain(needs.iter().map(|need| format!("{need:.3}"))).collect()
     };
     let rows: Vec<Vec<String>> = sizing.epochs.iter().enumerate().map(row).collect();
-    format!("<p>{}.</p>\n{}", escaped(&advice.sizing_text()), table(&columns, &rows, None))
+    html! { p { (advice.sizing_text()) "." } (table(&columns, &rows, None)) }
 }
 
 fn drawn(advice: &Advice) -> Vec<Figure> {

@@ -1,10 +1,12 @@
 //! Values as dots, one row for each, beside those of a source. Values of one unit share a panel with its scale.
 
+use maud::Markup;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::figure::{Area, DrawError, PALETTE, PlotError, drawn, file_of};
+use crate::figure::PALETTE;
 use crate::number::{rounded, wrapped};
+use crate::picture::{Area, DrawError, Picture, PlotError};
 use crate::scale::Scale;
 
 const MARGIN: i32 = 16;
@@ -57,8 +59,8 @@ impl DotChart {
     ///
     /// # Errors
     /// If the drawing library refuses.
-    pub fn svg(&self) -> Result<String, PlotError> {
-        drawn(&self.title, self.size(), |area| self.draw(area))
+    pub fn svg(&self) -> Result<Markup, PlotError> {
+        Ok(self.picture()?.element())
     }
 
     /// The chart as a file of its own that begins with a comment.
@@ -66,7 +68,11 @@ impl DotChart {
     /// # Errors
     /// If the drawing library refuses.
     pub fn file(&self, comment: &str) -> Result<String, PlotError> {
-        Ok(file_of(&self.svg()?, comment))
+        Ok(self.picture()?.file(comment))
+    }
+
+    fn picture(&self) -> Result<Picture, PlotError> {
+        Picture::of((&self.title, &self.says), self.size(), |area| self.draw(area))
     }
 
     /// Where the dots begin: behind the longest name.
@@ -175,7 +181,7 @@ mod tests {
 
     #[test]
     fn each_value_has_its_dot_its_source_and_its_printed_value() {
-        let svg = chart(&[("first_id", 0.465_384, Some(0.5)), ("second", 1.0, None)]).svg().unwrap();
+        let svg = chart(&[("first_id", 0.465_384, Some(0.5)), ("second", 1.0, None)]).svg().unwrap().into_string();
         for text in ["first_id", "second", "0.4654 (source 0.5)", "ratio &lt;", "measured", "in the source"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }
@@ -184,13 +190,13 @@ mod tests {
 
     #[test]
     fn without_values_of_a_source_the_legend_has_none() {
-        let svg = chart(&[("alone", 2.0, None)]).svg().unwrap();
+        let svg = chart(&[("alone", 2.0, None)]).svg().unwrap().into_string();
         assert!(!svg.contains("in the source") && svg.matches("<circle").count() == 2, "{svg}");
     }
 
     #[test]
     fn nonsense_is_printed_and_has_no_dot() {
-        let svg = chart(&[("none", f64::NAN, None)]).svg().unwrap();
+        let svg = chart(&[("none", f64::NAN, None)]).svg().unwrap().into_string();
         assert!(svg.contains("NaN") && svg.matches("<circle").count() == 1, "{svg}");
         assert!(DotChart { panels: Vec::new(), ..chart(&[]) }.svg().is_ok());
     }

@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
+use maud::Markup;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::picture::{Area, DrawError, Picture, PlotError};
 
 const SIZE: (u32, u32) = (760, 380);
 pub(crate) const PALETTE: [RGBColor; 7] = [
@@ -26,17 +28,6 @@ const FONT: i32 = 18;
 const LEGEND_HEIGHT: i32 = 34;
 const LEGEND_ROW: i32 = 24;
 const LEGEND_LEFT: i32 = 76;
-
-/// The drawing library refused a figure.
-#[derive(Debug, thiserror::Error)]
-#[error("the figure {title:?} cannot be drawn: {why}")]
-pub struct PlotError {
-    title: String,
-    why: DrawError,
-}
-
-/// Why the drawing library refused.
-pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,38 +132,15 @@ fn colour(series: usize) -> RGBColor {
     PALETTE[series % PALETTE.len()]
 }
 
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
-
-/// What `draw` draws on a white area of a size, as an SVG element that can stand in a page.
-pub(crate) fn drawn(
-    title: &str,
-    size: (u32, u32),
-    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
-) -> Result<String, PlotError> {
-    let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-    let drawn = area.fill(&WHITE).and_then(|()| draw(&area)).and_then(|()| area.present());
-    drop(area);
-    drawn.map_err(|why| PlotError { title: title.to_string(), why })?;
-    // Inside a page the name space is known, and the width is the page's.
-    let body = svg.split_once('>').map_or("", |(_, body)| body);
-    Ok(format!("<svg viewBox=\"0 0 {} {}\" role=\"img\">{body}", size.0, size.1))
-}
-
-/// An SVG element as a file of its own that begins with a comment.
-pub(crate) fn file_of(svg: &str, comment: &str) -> String {
-    let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    format!("<!-- {} -->\n{svg}", comment.replace("--", "- -"))
-}
 
 impl Figure {
     /// The figure as an SVG element, ready to stand in a page.
     ///
     /// # Errors
     /// If the drawing library refuses.
-    pub fn svg(&self) -> Result<String, PlotError> {
-        drawn(&self.title, SIZE, |area| self.draw_on(area))
+    pub fn svg(&self) -> Result<Markup, PlotError> {
+        Ok(self.picture()?.element())
     }
 
     /// The figure as a file of its own that begins with a comment.
@@ -180,7 +148,11 @@ impl Figure {
     /// # Errors
     /// If the drawing library refuses.
     pub fn file(&self, comment: &str) -> Result<String, PlotError> {
-        Ok(file_of(&self.svg()?, comment))
+        Ok(self.picture()?.file(comment))
+    }
+
+    fn picture(&self) -> Result<Picture, PlotError> {
+        Picture::of((&self.title, &self.says), SIZE, |area| self.draw_on(area))
     }
 
     fn draw_on(&self, area: &Area<'_>) -> Result<(), DrawError> {
@@ -336,7 +308,7 @@ mod tests {
         };
         let rows: Vec<i32> = figure.legend_places().into_iter().map(|(_, (_, y))| y / LEGEND_ROW).collect();
         assert_eq!(rows, [0, 0, 0, 0, 1, 1]);
-        assert!(figure.svg().unwrap().contains("lfs, greedy"));
+        assert!(figure.svg().unwrap().into_string().contains("lfs, greedy"));
     }
 
     #[test]

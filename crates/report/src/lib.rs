@@ -12,12 +12,14 @@ pub mod figure;
 pub mod html;
 pub mod known_error;
 pub mod number;
+mod picture;
 mod scale;
 
 pub use dots::DotChart;
-pub use figure::{Axis, Figure, PlotError, Series, Style};
+pub use figure::{Axis, Figure, Series, Style};
 pub use known_error::KnownError;
 pub use number::{rounded, wrapped};
+pub use picture::PlotError;
 
 #[cfg(test)]
 mod tests;

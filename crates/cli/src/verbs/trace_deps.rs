@@ -36,6 +36,8 @@ pub const VERB: Verb = Verb::of::<Deps>(About {
 /// Actions in a window unless one is given.
 const WINDOW: u32 = 200;
 
+const MARK: &str = "Written by esker trace deps";
+
 #[derive(clap::Args)]
 struct Deps {
     /// Compiled trace, or recording, which is compiled first
@@ -84,10 +86,8 @@ impl Run for Deps {
             Output::claim(path.clone(), &["digraph trace"], self.force, "--dot")?.put(&text)?;
         }
         if let Some(path) = &self.timeline {
-            let svg = timeline(&program, rules, window).svg()?;
-            // Outside a page, a picture names its language itself.
-            let svg = svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-            Output::claim(path.clone(), &["<svg xmlns"], self.force, "--timeline")?.put(&svg)?;
+            let svg = timeline(&program, rules, window).file(MARK)?;
+            Output::claim(path.clone(), &[MARK], self.force, "--timeline")?.put(&svg)?;
         }
         let modes = modes(&program, rules);
         let left_out = LeftOut::of(&program);

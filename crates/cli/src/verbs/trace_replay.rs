@@ -214,8 +214,7 @@ impl Replay {
             None => {}
         }
         if let Some(output) = page {
-            let pages: Result<String, _> = reports.iter().map(|report| html::page(report, MARK)).collect();
-            output.put(&pages?)?;
+            output.put(&html::page(reports, MARK)?)?;
         }
         if json.is_some() || self.json.is_none() {
             reports.iter().try_for_each(|report| terminal.say(&text::text(report)))?;

@@ -2,14 +2,16 @@
 //! Requests that were passed on are drawn through, those that an extension created are dashed. The colours are Okabe
 //! and Ito's, which people with any colour vision can tell apart.
 
-use std::fmt::Write as _;
+use maud::{Markup, PreEscaped, html};
 
 use crate::exact::{Hop, How};
 use crate::explain::Analysis;
 use crate::report::handlers_text;
 use crate::set::{ExtId, Member, VolId, VolSet};
 
-const FONT: &str = "font-family=\"sans-serif\"";
+const FONT: &str = "sans-serif";
+/// Of lines that created requests take.
+const DASHES: &str = "6 4";
 const FORWARD: &str = "#0072b2";
 const CREATED: &str = "#d55e00";
 /// Pixels.
@@ -24,24 +26,29 @@ const LETTERS: usize = 22;
 
 /// The drawing; `title` stands above it.
 pub fn draw(analysis: &Analysis<'_>, title: &str) -> String {
-    let mut drawing = Drawing { analysis, svg: String::new() };
+    let mut drawing = Drawing { analysis, elements: Vec::new() };
     drawing.head(title);
     drawing.lines();
     for (row, id) in analysis.run.order().iter().enumerate() {
         drawing.extension(row, *id);
     }
     drawing.volumes();
-    drawing.svg.push_str("</svg>\n");
-    drawing.svg
+    let width = LEFT + analysis.setting.volumes.len().max(2) * COLUMN + 20;
+    let height = row_top(analysis.run.order().len()) + FOOT;
+    let view = format!("0 0 {width} {height}");
+    let svg = html! {
+        (PreEscaped("<!-- Written by esker stack -->\n"))
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(view) width=(width) height=(height) role="img" aria-label=(title) {
+            rect width="100%" height="100%" fill="white" {}
+            @for element in &drawing.elements { "\n" (element) }
+        }
+    };
+    svg.into_string() + "\n"
 }
 
 struct Drawing<'a> {
     analysis: &'a Analysis<'a>,
-    svg: String,
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    elements: Vec<Markup>,
 }
 
 fn short(text: &str) -> String {
@@ -62,35 +69,25 @@ fn row_top(row: usize) -> usize {
 
 impl Drawing<'_> {
     fn text(&mut self, x: usize, y: usize, size: usize, anchor: &str, text: &str) {
-        let text = escaped(text);
-        let _ = writeln!(
-            self.svg,
-            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"{anchor}\" {FONT} fill=\"#222\">{text}</text>"
-        );
+        self.elements.push(html! {
+            text x=(x) y=(y) font-size=(size) text-anchor=(anchor) font-family=(FONT) fill="#222" { (text) }
+        });
     }
 
     fn head(&mut self, title: &str) {
-        let width = LEFT + self.analysis.setting.volumes.len().max(2) * COLUMN + 20;
-        let height = row_top(self.analysis.run.order().len()) + FOOT;
-        let label = escaped(title);
-        let _ = writeln!(
-            self.svg,
-            "<!-- Written by esker stack -->\n<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\" role=\"img\" aria-label=\"{label}\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>"
-        );
         self.text(16, 26, 16, "start", title);
-        let key = [(FORWARD, "", "requests passed on"), (CREATED, "6 4", "requests created")];
-        for (at, (colour, dash, what)) in key.into_iter().enumerate() {
+        let key = [(FORWARD, None, "requests passed on"), (CREATED, Some(DASHES), "requests created")];
+        for (at, (colour, dashes, what)) in key.into_iter().enumerate() {
             let x = 16 + at * 190;
-            self.line(&format!("M{x} 44 L{} 44", x + 34), colour, dash);
+            self.line(&format!("M{x} 44 L{} 44", x + 34), colour, dashes);
             self.text(x + 42, 48, 12, "start", what);
         }
     }
 
-    fn line(&mut self, path: &str, colour: &str, dash: &str) {
-        let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
-        let _ = writeln!(self.svg, "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dash}/>");
+    fn line(&mut self, path: &str, colour: &str, dashes: Option<&str>) {
+        self.elements.push(html! {
+            path d=(path) fill="none" stroke=(colour) stroke-width="2" stroke-dasharray=[dashes] {}
+        });
     }
 
     /// All requests from the clients down: what no extension of a row sees goes straight on.
@@ -99,13 +96,13 @@ impl Drawing<'_> {
         let mut present: VolSet = setting.visible();
         for volume in present.iter() {
             let (x, y) = (column(volume), row_top(0));
-            self.line(&format!("M{x} {} L{x} {y}", y - 22), FORWARD, "");
+            self.line(&format!("M{x} {} L{x} {y}", y - 22), FORWARD, None);
         }
         for (row, (id, taken)) in self.analysis.run.seen().enumerate() {
             let here = self.analysis.run.hops(id);
             for volume in (present - taken).iter() {
                 let (x, y) = (column(volume), row_top(row));
-                self.line(&format!("M{x} {y} L{x} {}", y + ROW), FORWARD, "");
+                self.line(&format!("M{x} {y} L{x} {}", y + ROW), FORWARD, None);
             }
             here.iter().for_each(|hop| self.hop(row, hop));
             present = (present - taken) | here.iter().map(|hop| hop.to).collect();
@@ -117,9 +114,9 @@ impl Drawing<'_> {
         let (top, end) = (row_top(row) + BOX.1, row_top(row) + ROW);
         let is_created = matches!(hop.how, How::Generated | How::Spontaneous);
         // Both kinds may lead the same way: side by side they can be told apart.
-        let (colour, dash, shift) = if is_created { (CREATED, "6 4", 7) } else { (FORWARD, "", 0) };
+        let (colour, dashes, shift) = if is_created { (CREATED, Some(DASHES), 7) } else { (FORWARD, None, 0) };
         let (from, to, middle) = (from + shift, to + shift, (top + end) / 2);
-        self.line(&format!("M{from} {top} C{from} {middle} {to} {middle} {to} {end}"), colour, dash);
+        self.line(&format!("M{from} {top} C{from} {middle} {to} {middle} {to} {end}"), colour, dashes);
     }
 
     fn extension(&mut self, row: usize, id: ExtId) {
@@ -141,11 +138,7 @@ impl Drawing<'_> {
     }
 
     fn rounded(&mut self, x: usize, y: usize, width: usize, fill: &str) {
-        let _ = writeln!(
-            self.svg,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{}\" rx=\"6\" fill=\"{fill}\" stroke=\"#555\"/>",
-            BOX.1
-        );
+        self.elements.push(html! { rect x=(x) y=(y) width=(width) height=(BOX.1) rx="6" fill=(fill) stroke="#555" {} });
     }
 
     fn volumes(&mut self) {

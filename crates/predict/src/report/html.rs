@@ -2,7 +2,8 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
-use esker_report::html::{escaped, figures, list, prose, section, styled_page, table};
+use esker_report::html::{figures, list, prose, section, styled_page, table, verbatim};
+use maud::{Markup, html};
 
 use super::charts;
 use super::words::{changed, columns, energy, percent, products};
@@ -29,19 +30,19 @@ const STYLE: &str = include_str!("report.css");
 pub fn page(comparison: &Comparison, origin: &Origin) -> Result<String, PredictError> {
     let title = format!("esker try: {} is recommended", comparison.verdict.name);
     let mark = format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", comparison.version);
-    let body = [
-        head(comparison),
-        verdict(comparison),
-        comparison_table(comparison),
-        section("Figures", &figures(&charts::of(comparison))?),
-        comparison.against.as_ref().map_or(String::new(), against),
-        traces(&comparison.traces),
-        devices(&comparison.runs),
-        layers(&comparison.runs),
-        section("Before you quote a figure", &list(&comparison.caveats)),
-        reproduce(comparison, origin),
-    ];
-    Ok(styled_page(&title, &mark, STYLE, &body.concat()))
+    let body = html! {
+        (head(comparison))
+        (verdict(comparison))
+        (comparison_table(comparison))
+        (section("Figures", &figures(&charts::of(comparison))?))
+        @if let Some(older) = &comparison.against { (against(older)) }
+        (traces(&comparison.traces))
+        (devices(&comparison.runs))
+        (layers(&comparison.runs))
+        (section("Before you quote a figure", &list(&comparison.caveats)))
+        (reproduce(comparison, origin))
+    };
+    Ok(styled_page(&title, &mark, STYLE, &body))
 }
 
 /// Columns whose titles say all.
@@ -49,42 +50,47 @@ fn titles<'a>(names: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     names.iter().map(|name| (*name, *name)).collect()
 }
 
-fn head(comparison: &Comparison) -> String {
+fn head(comparison: &Comparison) -> Markup {
+    let traces = comparison.traces.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>().join(" and ");
     let verified = if comparison.verified { "; each run was repeated with an equal result" } else { "" };
-    format!(
-        "<header>\n<p class=\"label\">simulated (virtual time)</p>\n<h1>Which stack serves these traces best?</h1>\n\
-         <p>{traces}: {pace}. Seed {seed}{verified}.</p>\n<p>{charged}.</p>\n</header>\n",
-        traces = escaped(&comparison.traces.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>().join(" and ")),
-        pace = escaped(&comparison.pace()),
-        charged = prose(&comparison.charged()),
-        seed = comparison.seed,
-    )
+    html! {
+        header {
+            p.label { "simulated (virtual time)" }
+            h1 { "Which stack serves these traces best?" }
+            p { (traces) ": " (comparison.pace()) ". Seed " (comparison.seed) (verified) "." }
+            p { (prose(&comparison.charged())) "." }
+        }
+    }
 }
 
-fn verdict(comparison: &Comparison) -> String {
+fn verdict(comparison: &Comparison) -> Markup {
     let verdict = &comparison.verdict;
-    format!(
-        "<section class=\"verdict\">\n<h2>Verdict</h2>\n<p class=\"headline\">{}</p>\n{}<h3>What would change it</h3>\n\
-         {}<h3>Errors known of such predictions</h3>\n{}</section>\n",
-        escaped(&verdict.headline),
-        list(&verdict.reasons),
-        list(&verdict.changes),
-        list(&comparison.known_errors())
-    )
+    html! {
+        section.verdict {
+            h2 { "Verdict" }
+            p.headline { (verdict.headline) }
+            (list(&verdict.reasons))
+            h3 { "What would change it" }
+            (list(&verdict.changes))
+            h3 { "Errors known of such predictions" }
+            (list(&comparison.known_errors()))
+        }
+    }
 }
 
-fn comparison_table(comparison: &Comparison) -> String {
+fn comparison_table(comparison: &Comparison) -> Markup {
     let columns = columns(&comparison.runs, None);
     let cells = |run| columns.iter().map(|column| (column.cell)(run)).collect();
     let rows: Vec<Vec<String>> = comparison.runs.iter().map(cells).collect();
     let titles: Vec<_> = columns.iter().map(|column| (column.title, column.means)).collect();
     let mut what = comparison.runs.iter().map(|run| format!("{}: {}", run.name, run.what)).collect::<Vec<_>>();
     what.extend(products(&comparison.runs));
-    section("Comparison", &(table(&titles, &rows, Some(comparison.verdict.winner)) + &list(&what)))
+    let table = table(&titles, &rows, Some(comparison.verdict.winner));
+    section("Comparison", &html! { (table) (list(&what)) })
 }
 
 /// A table of one candidate's figures then and now, for each.
-fn against(against: &Against) -> String {
+fn against(against: &Against) -> Markup {
     let names = titles(&["candidate", "figure", &against.file, "now", "ratio"]);
     let row = |run: &Differences, difference: &Difference| {
         let name = if run.same_stack { run.name.clone() } else { format!("{} (another stack)", run.name) };
@@ -97,10 +103,10 @@ fn against(against: &Against) -> String {
         |names: &[String], which: &str| (!names.is_empty()).then(|| format!("only {which}: {}", names.join(", ")));
     let mut notes = against.warnings.clone();
     notes.extend(only(&against.gone, "there").into_iter().chain(only(&against.new, "here")));
-    section("Against an older result", &(table(&names, &rows, None) + &list(&notes)))
+    section("Against an older result", &html! { (table(&names, &rows, None)) (list(&notes)) })
 }
 
-fn traces(traces: &[Facts]) -> String {
+fn traces(traces: &[Facts]) -> Markup {
     let names = [
         "trace",
         "volume",
@@ -130,7 +136,7 @@ fn traces(traces: &[Facts]) -> String {
     section("Traces", &table(&titles(&names), &traces.iter().map(row).collect::<Vec<_>>(), None))
 }
 
-fn devices(runs: &[CandidateRun]) -> String {
+fn devices(runs: &[CandidateRun]) -> Markup {
     let names = [
         "candidate",
         "device",
@@ -167,38 +173,29 @@ fn devices(runs: &[CandidateRun]) -> String {
 }
 
 /// Nothing if no layer tells numbers that are not 0.
-fn layers(runs: &[CandidateRun]) -> String {
+fn layers(runs: &[CandidateRun]) -> Markup {
     let of_run = |run: &CandidateRun| {
         let row = |layer: &LayerRun| vec![run.name.clone(), layer.name.clone(), layer.kind.to_string(), layer.text()];
         run.layers.iter().map(row).collect::<Vec<_>>()
     };
     let rows: Vec<Vec<String>> = runs.iter().flat_map(of_run).filter(|row| !row[3].is_empty()).collect();
     match rows.is_empty() {
-        true => String::new(),
+        true => html! {},
         false => section("Layers", &table(&titles(&["candidate", "layer", "kind", "numbers"]), &rows, None)),
     }
 }
 
-fn reproduce(comparison: &Comparison, origin: &Origin) -> String {
-    let digests: Vec<String> = comparison
-        .runs
-        .iter()
-        .map(|run| format!("{}: digest {} over {} events", run.name, run.digest(), run.events))
-        .collect();
-    let stacks: String = comparison
-        .runs
-        .iter()
-        .map(|run| {
-            let (name, text) = (escaped(&run.name), escaped(&run.stack));
-            format!("<details><summary>Stack of {name}, as simulated</summary>\n<pre>{text}</pre></details>\n")
-        })
-        .collect();
-    let body = format!(
-        "<p>The same command line, version and traces give the same digests on every machine:</p>\n<pre>{}</pre>\n{}\
-         <h3>The recommended stack, over files</h3>\n<pre>{}</pre>\n{stacks}",
-        escaped(&origin.command),
-        list(&digests),
-        escaped(&origin.stack)
-    );
+fn reproduce(comparison: &Comparison, origin: &Origin) -> Markup {
+    let digest = |run: &CandidateRun| format!("{}: digest {} over {} events", run.name, run.digest(), run.events);
+    let body = html! {
+        p { "The same command line, version and traces give the same digests on every machine:" }
+        (verbatim(&origin.command))
+        (list(&comparison.runs.iter().map(digest).collect::<Vec<_>>()))
+        h3 { "The recommended stack, over files" }
+        (verbatim(&origin.stack))
+        @for run in &comparison.runs {
+            details { summary { "Stack of " (run.name) ", as simulated" } (verbatim(&run.stack)) }
+        }
+    };
     section("How to reproduce it", &body)
 }

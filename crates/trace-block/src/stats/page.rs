@@ -3,8 +3,9 @@
 use super::summary::{Hour, Summary};
 use super::working_set::{Popularity, Span, WorkingSet};
 use esker_base::units::MIB;
-use esker_report::html::{escaped, figures, page as whole_page, section, verbatim};
+use esker_report::html::{figures, page as whole_page, section, verbatim};
 use esker_report::{Axis, Figure, PlotError, Series};
+use maud::html;
 
 /// The page of the trace `name`; `mark` names the program in a comment.
 ///
@@ -12,8 +13,11 @@ use esker_report::{Axis, Figure, PlotError, Series};
 /// If a figure cannot be drawn.
 pub fn page(name: &str, mark: &str, summary: &Summary) -> Result<String, PlotError> {
     let all: Vec<Figure> = distributions(summary).into_iter().chain(in_time(summary)).chain(skew(summary)).collect();
-    let lead = format!("<p>{}</p>\n", escaped(&exactness(summary)));
-    let body = lead + &section("Figures", &figures(&all)?) + &section("Numbers", &verbatim(&summary.to_string()));
+    let body = html! {
+        p { (exactness(summary)) }
+        (section("Figures", &figures(&all)?))
+        (section("Numbers", &verbatim(&summary.to_string())))
+    };
     Ok(whole_page(&format!("Block trace {name}"), mark, &body))
 }
 

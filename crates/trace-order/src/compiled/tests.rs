@@ -165,5 +165,5 @@ fn a_window_is_drawn_with_three_kinds_of_edges() {
     for style in styles {
         assert!(figure.series.iter().any(|series| series.style == style), "{style:?}");
     }
-    assert!(figure.svg().expect("it can be drawn").starts_with("<svg"));
+    assert!(figure.svg().expect("it can be drawn").into_string().starts_with("<svg"));
 }

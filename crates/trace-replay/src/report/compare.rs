@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use esker_report::{Axis, Figure, PlotError, Series, html};
+use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Report;
@@ -162,7 +163,7 @@ impl Comparison {
         self.targets.iter().flat_map(|row| row.categories.iter().map(|(name, _)| name.as_str())).collect()
     }
 
-    fn category_table(&self) -> String {
+    fn category_table(&self) -> Markup {
         let titles: Vec<String> = self.targets.iter().map(|row| row.name.clone()).collect();
         let mut columns = vec![("category", "kind of call")];
         columns.extend(titles.iter().map(|title| (title.as_str(), "thread time in calls of this kind")));
@@ -198,18 +199,17 @@ impl Comparison {
         let rows: Vec<_> = self.targets.iter().map(Row::cells).collect();
         let all: Vec<&Report> = reports.iter().map(|named| &named.report).collect();
         let figures = [self.elapsed_figure(), self.category_figure(), outstanding_figure(&all)];
-        let latencies: String = reports.iter().map(latency_table).collect();
-        let without = match self.without_prediction().as_slice() {
-            [] => String::new(),
-            lines => html::list(lines),
+        let targets = html! {
+            (html::table(&COLUMNS, &rows, fastest))
+            @if !self.without_prediction().is_empty() { (html::list(&self.without_prediction())) }
         };
-        let body = [
-            html::section("Targets", &(html::table(&COLUMNS, &rows, fastest) + &without)),
-            html::section("Figures", &html::figures(&figures)?),
-            html::section("Thread time", &self.category_table()),
-            html::section("Latencies", &latencies),
-        ];
-        Ok(html::page(&format!("What if: {}", self.trace), mark, &body.concat()))
+        let body = html! {
+            (html::section("Targets", &targets))
+            (html::section("Figures", &html::figures(&figures)?))
+            (html::section("Thread time", &self.category_table()))
+            (html::section("Latencies", &html! { @for named in reports { (latency_table(named)) } }))
+        };
+        Ok(html::page(&format!("What if: {}", self.trace), mark, &body))
     }
 
     fn elapsed_figure(&self) -> Figure {
@@ -225,12 +225,11 @@ impl Comparison {
     }
 }
 
-fn latency_table(named: &Named) -> String {
+fn latency_table(named: &Named) -> Markup {
     let columns = [("call", "type of call"), ("p10", "10 %"), ("p50", "half"), ("p95", "95 %"), ("p99", "99 %")];
     let row = |call: &super::CallTime| {
         std::iter::once(call.call.clone()).chain(call.percentiles_ns.map(span)).collect::<Vec<_>>()
     };
     let rows: Vec<_> = named.report.calls.iter().map(row).collect();
-    format!("<h3>{}: {}</h3>\n", html::escaped(&named.name), html::escaped(&label(&named.report)))
-        + &html::table(&columns, &rows, None)
+    html! { h3 { (named.name) ": " (label(&named.report)) } (html::table(&columns, &rows, None)) }
 }

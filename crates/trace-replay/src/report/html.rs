@@ -1,6 +1,7 @@
-//! A report as a page with figures.
+//! Reports as a page with figures.
 
 use esker_report::{Axis, Figure, PlotError, Series, html};
+use maud::{Markup, html};
 
 use super::text::{percent, span, text};
 use super::{CallTime, PERCENTILES, Report};
@@ -9,21 +10,32 @@ use super::{CallTime, PERCENTILES, Report};
 const DRAWN: usize = 4;
 const MS: f64 = 1e6;
 
-/// The page; `mark` names the program in a comment.
+/// The page of reports (at least one) of one trace; `mark` names the program in a comment.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
-pub fn page(report: &Report, mark: &str) -> Result<String, PlotError> {
+pub fn page(reports: &[Report], mark: &str) -> Result<String, PlotError> {
+    let bodies = reports.iter().map(body).collect::<Result<Vec<Markup>, _>>()?;
+    let body = html! {
+        @for (report, body) in reports.iter().zip(&bodies) {
+            @if reports.len() > 1 { h2 { (label(report)) } }
+            (body)
+        }
+    };
+    let trace = reports.first().map_or("nothing", |report| &report.trace);
+    Ok(html::page(&format!("Replay of {trace}"), mark, &body))
+}
+
+fn body(report: &Report) -> Result<Markup, PlotError> {
     let figures = html::figures(&[outstanding_figure(&[report]), latency_figure(report)])?;
-    let body = [
-        html::section("Summary", &html::verbatim(&text(report))),
-        html::section("Figures", &figures),
-        html::section("Calls", &calls(report)),
-        html::section("Threads", &threads(report)),
-        html::section("Results that differ", &mismatches(report)),
-        html::section("Files that differ", &tree_differences(report)),
-    ];
-    Ok(html::page(&format!("Replay of {}", report.trace), mark, &body.concat()))
+    Ok(html! {
+        (html::section("Summary", &html::verbatim(&text(report))))
+        (html::section("Figures", &figures))
+        (html::section("Calls", &calls(report)))
+        (html::section("Threads", &threads(report)))
+        (html::section("Results that differ", &mismatches(report)))
+        (html::section("Files that differ", &tree_differences(report)))
+    })
 }
 
 /// Calls under way over time, a line for each report.
@@ -66,7 +78,7 @@ fn latency_figure(report: &Report) -> Figure {
     }
 }
 
-fn calls(report: &Report) -> String {
+fn calls(report: &Report) -> Markup {
     let columns = [
         ("call", "type of call"),
         ("count", "how many were made"),
@@ -88,7 +100,7 @@ fn calls(report: &Report) -> String {
     html::table(&columns, &report.calls.iter().map(row).collect::<Vec<_>>(), None)
 }
 
-fn threads(report: &Report) -> String {
+fn threads(report: &Report) -> Markup {
     let columns = [
         ("thread", "the traced thread"),
         ("actions", "calls made"),
@@ -104,7 +116,7 @@ fn threads(report: &Report) -> String {
     html::table(&columns, &report.threads.iter().map(row).collect::<Vec<_>>(), None)
 }
 
-fn tree_differences(report: &Report) -> String {
+fn tree_differences(report: &Report) -> Markup {
     let columns = [
         ("path", "in the trace"),
         ("expected", "what the program left there"),
@@ -116,10 +128,11 @@ fn tree_differences(report: &Report) -> String {
         None => format!("{} of {} names", tree.count, tree.compared),
     };
     let row = |one: &super::TreeDifference| vec![one.path.clone(), one.expected.clone(), one.actual.clone()];
-    html::list(&[said]) + &html::table(&columns, &tree.listed.iter().map(row).collect::<Vec<_>>(), None)
+    let rows: Vec<_> = tree.listed.iter().map(row).collect();
+    html! { (html::list(&[said])) (html::table(&columns, &rows, None)) }
 }
 
-fn mismatches(report: &Report) -> String {
+fn mismatches(report: &Report) -> Markup {
     let columns = [
         ("action", "its number in the trace"),
         ("thread", "the traced thread"),
@@ -137,5 +150,5 @@ fn mismatches(report: &Report) -> String {
     let mut lines = vec![said];
     lines.extend(all.by_call.iter().map(|(call, count)| format!("{call}: {count}")));
     lines.extend(adapted);
-    html::list(&lines) + &html::table(&columns, &rows, None)
+    html! { (html::list(&lines)) (html::table(&columns, &rows, None)) }
 }

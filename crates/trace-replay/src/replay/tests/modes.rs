@@ -164,5 +164,5 @@ fn mismatches_are_told_with_what_was_expected_and_what_came() {
     let newer = serde_json::to_string(&Report { version: 2, ..read }).unwrap();
     assert!(Report::from_json(&newer).unwrap_err().to_string().contains("version 2"));
     assert!(crate::report::text::text(&report).contains("expected 3, got ENOENT"));
-    assert!(crate::report::html::page(&report, "test").unwrap().contains("ENOENT"));
+    assert!(crate::report::html::page(std::slice::from_ref(&report), "test").unwrap().contains("ENOENT"));
 }

@@ -69,7 +69,7 @@ fn a_replay_at_natural_speed_predicts_with_a_stated_error() {
     assert_eq!((prediction.elapsed_ns, prediction.error), (report.elapsed_ns, Some(worst)));
     assert_eq!(prediction.holds(report.elapsed_ns), Some(true));
     let known = prediction.known_errors[0].text();
-    let (text, page) = (text(&report), page(&report, "test").unwrap());
+    let (text, page) = (text(&report), page(std::slice::from_ref(&report), "test").unwrap());
     let json = serde_json::to_string(&report).unwrap();
     for told in [&text, &page] {
         assert!(told.contains("\nprediction   ") && told.contains("known error: "), "{told}");
@@ -138,7 +138,11 @@ fn a_replay_that_leaves_io_out_predicts_nothing_and_says_what() {
         assert_eq!((&report.prediction, report.no_prediction.as_deref()), (&None, Some(why)));
         assert_eq!(report.mismatches.count, 0);
         let line = format!("prediction   none: {why}");
-        assert!(text(&report).contains(&line) && page(&report, "test").unwrap().contains(&line), "{}", text(&report));
+        assert!(
+            text(&report).contains(&line) && page(std::slice::from_ref(&report), "test").unwrap().contains(&line),
+            "{}",
+            text(&report)
+        );
         let json: serde_json::Value = serde_json::to_value(&report).unwrap();
         assert!(json["prediction"].is_null() && json["no_prediction"] == why && !json["left_out"].is_null());
     }
