@@ -212,6 +212,8 @@ fn plots(shares: &[(&str, Vec<f64>)]) -> [Plot; 2] {
 
 #[cfg(test)]
 mod tests {
+    use esker_report::Drawn as _;
+
     use super::*;
 
     #[test]

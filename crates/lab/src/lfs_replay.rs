@@ -228,6 +228,8 @@ fn histogram(live: &[f64]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use esker_report::Drawn as _;
+
     use super::*;
     use crate::lfs_trace::played;
     use esker_fs_lfs::SnapshotCounting;

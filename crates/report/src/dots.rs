@@ -2,11 +2,11 @@
 
 use maud::Markup;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use crate::figure::PALETTE;
+use crate::ink::{PALETTE, line, write};
 use crate::number::{rounded, wrapped};
-use crate::picture::{Area, DrawError, Picture, PlotError};
+use crate::picture::{Area, DrawError, Drawn, Picture, PlotError};
 use crate::scale::Scale;
 
 const MARGIN: i32 = 16;
@@ -54,15 +54,21 @@ pub struct DotChart {
     pub panels: Vec<Panel>,
 }
 
-impl DotChart {
-    /// The chart as an SVG element, ready to stand in a page.
-    ///
-    /// # Errors
-    /// If the drawing library refuses.
-    pub fn svg(&self) -> Result<Markup, PlotError> {
+impl Drawn for DotChart {
+    fn heading(&self) -> (&str, &str) {
+        (&self.title, &self.says)
+    }
+
+    fn svg(&self) -> Result<Markup, PlotError> {
         Ok(self.picture()?.element())
     }
 
+    fn is_large(&self) -> bool {
+        true
+    }
+}
+
+impl DotChart {
     /// The chart as a file of its own that begins with a comment.
     ///
     /// # Errors
@@ -149,15 +155,6 @@ impl DotChart {
         }
         Ok(())
     }
-}
-
-fn write(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, from: HPos) -> Result<(), DrawError> {
-    let style = TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(from, VPos::Center));
-    area.draw(&Text::new(text, at, style))
-}
-
-fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32), opacity: f64) -> Result<(), DrawError> {
-    area.draw(&PathElement::new([from, to], BLACK.mix(opacity)))
 }
 
 /// A filled circle for a measured value, a hollow and larger one for a value of the source.

@@ -6,28 +6,28 @@ use std::ops::Range;
 use maud::Markup;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use crate::picture::{Area, DrawError, Picture, PlotError};
+use crate::bars::{Bar, BarChart, Category};
+use crate::ink::{LEGEND_ROW, colour, error_bar, legend_places, line, write};
+use crate::labels::{Space, place};
+use crate::number::rounded;
+use crate::picture::{Area, DrawError, Drawn, Picture, PlotError};
 
-const SIZE: (u32, u32) = (760, 380);
-pub(crate) const PALETTE: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-];
+/// Pixels of the drawing; a page shows them at about half of that on a narrow screen.
+pub(crate) const WIDTH: i32 = 560;
+const HEIGHT: i32 = 346;
 /// Every so many points of a line one carries its mark.
 const MARK_EVERY: usize = 10;
 const MARK: i32 = 5;
-/// Text height in pixels: readable when the page shows a figure at two thirds of its size.
-const FONT: i32 = 18;
-const LEGEND_HEIGHT: i32 = 34;
-const LEGEND_ROW: i32 = 24;
-const LEGEND_LEFT: i32 = 76;
+/// Text height in pixels: readable when the page shows a figure at half of its size.
+const FONT: i32 = 20;
+/// Of the names beside points.
+const NAMES: i32 = 18;
+/// Room of a legend beside its rows.
+const LEGEND: i32 = 10;
+/// What a figure says in the place of points.
+const NOTHING: &str = "Nothing was measured for this figure.";
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +61,8 @@ pub enum Style {
     Dashed,
     /// Each with a mark.
     Marks,
+    /// Each with a mark and the name of the series beside it, which the legend then leaves out.
+    Named,
 }
 
 impl Style {
@@ -78,22 +80,29 @@ pub struct Series {
     pub style: Style,
     /// Its points, in order.
     pub points: Vec<(f64, f64)>,
+    /// Upright error bars: where they stand, and from where to where the true value may lie.
+    pub errors: Vec<(f64, [f64; 2])>,
 }
 
 impl Series {
+    /// Points of a style, without error bars.
+    pub fn of(style: Style, name: &str, points: Vec<(f64, f64)>) -> Series {
+        Series { name: name.to_string(), style, points, errors: Vec::new() }
+    }
+
     /// A line.
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.to_string(), style: Style::Line, points }
+        Series::of(Style::Line, name, points)
     }
 
     /// Single points.
     pub fn marks(name: &str, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.to_string(), style: Style::Marks, points }
+        Series::of(Style::Marks, name, points)
     }
 
     /// A line of help without a name, for instance at a limit.
     pub fn help(style: Style, points: Vec<(f64, f64)>) -> Series {
-        Series { name: String::new(), style, points }
+        Series::of(style, "", points)
     }
 }
 
@@ -128,21 +137,19 @@ macro_rules! draw_marks {
     };
 }
 
-fn colour(series: usize) -> RGBColor {
-    PALETTE[series % PALETTE.len()]
-}
-
 type Chart<'a, 'b, X, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>;
 
-impl Figure {
-    /// The figure as an SVG element, ready to stand in a page.
-    ///
-    /// # Errors
-    /// If the drawing library refuses.
-    pub fn svg(&self) -> Result<Markup, PlotError> {
-        Ok(self.picture()?.element())
+impl Drawn for Figure {
+    fn heading(&self) -> (&str, &str) {
+        (&self.title, &self.says)
     }
 
+    fn svg(&self) -> Result<Markup, PlotError> {
+        Ok(self.picture()?.element())
+    }
+}
+
+impl Figure {
     /// The figure as a file of its own that begins with a comment.
     ///
     /// # Errors
@@ -152,7 +159,11 @@ impl Figure {
     }
 
     fn picture(&self) -> Result<Picture, PlotError> {
-        Picture::of((&self.title, &self.says), SIZE, |area| self.draw_on(area))
+        if let Some(bars) = self.as_bars() {
+            return bars.picture();
+        }
+        let size = (WIDTH as u32, (HEIGHT + self.legend_height()) as u32);
+        Picture::of((&self.title, &self.says), size, |area| self.draw_on(area))
     }
 
     fn draw_on(&self, area: &Area<'_>) -> Result<(), DrawError> {
@@ -165,9 +176,44 @@ impl Figure {
         }
     }
 
+    /// Lines of one point each are no lines: the same values as bars.
+    fn as_bars(&self) -> Option<BarChart> {
+        let shown = || self.series.iter().filter(|series| !series.style.is_help());
+        let points: Vec<(&Series, Vec<(f64, f64)>)> =
+            shown().map(|series| (series, self.visible(&series.points).collect())).collect();
+        let is_short = |points: &Vec<(f64, f64)>| points.iter().all(|point| point.0 == points[0].0);
+        let are_lines = points.iter().all(|(series, points)| series.style == Style::Line && is_short(points));
+        let first = points.iter().find_map(|(_, points)| points.first())?.0;
+        let is_one = points.iter().flat_map(|(_, points)| points).all(|point| point.0 == first);
+        let name = |series: &Series, x: f64| {
+            let name = if series.name.is_empty() { &self.y.title } else { &series.name };
+            if is_one { name.clone() } else { format!("{name} at {}", rounded(x)) }
+        };
+        let bar = |(series, points): &(&Series, Vec<(f64, f64)>)| {
+            let (x, y) = *points.last()?;
+            Some(Category { name: name(series, x), bars: vec![Bar::of(y)] })
+        };
+        let at = if is_one { format!(" All is at {} {}.", self.x.title, rounded(first)) } else { String::new() };
+        are_lines.then(|| BarChart {
+            title: self.title.clone(),
+            says: format!("{}{at}", self.says),
+            unit: self.y.title.clone(),
+            series: Vec::new(),
+            categories: points.iter().filter_map(bar).collect(),
+        })
+    }
+
+    /// All points and ends of error bars that the axes can show.
+    fn all_visible(&self) -> Vec<(f64, f64)> {
+        let ends = self.series.iter().flat_map(|series| &series.errors).flat_map(|(x, ends)| ends.map(|y| (*x, y)));
+        let points = self.series.iter().flat_map(|series| series.points.iter().copied());
+        self.visible(&points.chain(ends).collect::<Vec<_>>()).collect()
+    }
+
     /// The range of all values on an axis: from 0, or with some room on both sides of a logarithmic one.
     fn range(&self, axis: &Axis, value: fn(&(f64, f64)) -> f64) -> Range<f64> {
-        let values = self.series.iter().flat_map(|series| self.visible(series)).map(|point| value(&point));
+        let points = self.all_visible();
+        let values = points.iter().map(value);
         let (low, high) = values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
         match axis.logarithmic {
             true if low.is_finite() => low / 1.3..high * 1.3,
@@ -177,9 +223,9 @@ impl Figure {
     }
 
     /// The points that the axes can show.
-    fn visible<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
+    fn visible<'a>(&'a self, points: &'a [(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + 'a {
         let fits = |axis: &Axis, value: f64| value.is_finite() && (!axis.logarithmic || value > 0.0);
-        series.points.iter().copied().filter(move |point| fits(&self.x, point.0) && fits(&self.y, point.1))
+        points.iter().copied().filter(move |point| fits(&self.x, point.0) && fits(&self.y, point.1))
     }
 
     fn draw<X, Y>(&self, area: &Area<'_>, x: X, y: Y) -> Result<(), DrawError>
@@ -192,22 +238,36 @@ impl Figure {
         let mut chart = ChartBuilder::on(&self.legend(area)?)
             .margin(12)
             .margin_top(0)
-            .x_label_area_size(56)
-            .y_label_area_size(72)
+            .x_label_area_size(58)
+            .y_label_area_size(76)
             .build_cartesian_2d(x, y)?;
         self.mesh(&mut chart)?;
         let (help, shown): (Vec<_>, Vec<_>) = self.series.iter().enumerate().partition(|(_, one)| one.style.is_help());
+        let (mut named, mut taken) = (Vec::new(), Vec::new());
         for (at, series) in help.into_iter().chain(shown) {
-            let points: Vec<(f64, f64)> = self.visible(series).collect();
+            let points: Vec<(f64, f64)> = self.visible(&series.points).collect();
             join(&mut chart, series.style, at, &points)?;
+            for (x, ends) in &series.errors {
+                let [low, high] = ends.map(|y| chart.backend_coord(&(*x, y)));
+                error_bar(area, low, high, colour(at).mix(0.7).stroke_width(2))?;
+                taken.push(Space { left: low.0 - MARK, top: high.1, right: low.0 + MARK, bottom: low.1 });
+            }
             let (first, every) = match series.style {
                 Style::Line => (at * 2, MARK_EVERY),
-                Style::Marks => (0, 1),
+                Style::Marks | Style::Named => (0, 1),
                 Style::Guide | Style::Dashed => (points.len(), 1),
             };
             draw_marks!(chart.plotting_area(), at, points.iter().copied().skip(first).step_by(every));
+            if series.style == Style::Named {
+                named.extend(points.iter().map(|point| (chart.backend_coord(point), series.name.as_str())));
+            }
         }
-        Ok(())
+        let (x, y) = chart.plotting_area().get_pixel_range();
+        let frame = Space { left: x.start, top: y.start, right: x.end, bottom: y.end };
+        match self.all_visible().is_empty() {
+            true => write(area, NOTHING, ((x.start + x.end) / 2, (y.start + y.end) / 2), FONT, HPos::Center),
+            false => name_points(area, &named, taken, frame),
+        }
     }
 
     fn mesh<X, Y>(&self, chart: &mut Chart<'_, '_, X, Y>) -> Result<(), DrawError>
@@ -221,7 +281,7 @@ impl Figure {
             .light_line_style(TRANSPARENT)
             .x_desc(&self.x.title)
             .y_desc(&self.y.title)
-            .x_labels(8)
+            .x_labels(6)
             .y_labels(6)
             .label_style(("sans-serif", FONT))
             .axis_desc_style(("sans-serif", FONT))
@@ -230,36 +290,49 @@ impl Figure {
             .draw()
     }
 
+    /// The series that the legend names.
+    fn in_legend(&self) -> impl Iterator<Item = (usize, &str)> {
+        let named = self.series.iter().enumerate().filter(|(_, series)| series.style != Style::Named);
+        named.map(|(at, series)| (at, series.name.as_str())).filter(|(_, name)| !name.is_empty())
+    }
+
+    fn legend_places(&self) -> Vec<(i32, i32)> {
+        legend_places(self.in_legend().map(|(_, name)| name), FONT, WIDTH)
+    }
+
+    fn legend_height(&self) -> i32 {
+        self.legend_places().last().map_or(LEGEND, |(_, y)| y + LEGEND_ROW + LEGEND)
+    }
+
     /// The names of the series with their marks, in a strip above the chart, where they hide nothing. Returns what is
     /// left.
     fn legend<'a>(&self, area: &Area<'a>) -> Result<Area<'a>, DrawError> {
-        let places = self.legend_places();
-        let last = places.last().map_or(0, |(_, (_, y))| *y);
-        let (strip, rest) = area.split_vertically(last + LEGEND_HEIGHT);
-        for (at, (x, y)) in places {
-            let middle = y + LEGEND_HEIGHT / 2;
+        let (strip, rest) = area.split_vertically(self.legend_height());
+        for ((at, name), (x, y)) in self.in_legend().zip(self.legend_places()) {
+            let middle = y + LEGEND_ROW / 2 + LEGEND / 2;
             draw_marks!(strip, at, [(x, middle)]);
-            let style = TextStyle::from(("sans-serif", FONT).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-            strip.draw(&Text::new(self.series[at].name.as_str(), (x + 12, middle), style))?;
+            write(&strip, name, (x + 12, middle), FONT, HPos::Left)?;
         }
         Ok(rest)
     }
+}
 
-    /// The named series, and where their marks stand: in as many rows as their names need.
-    fn legend_places(&self) -> Vec<(usize, (i32, i32))> {
-        let (mut x, mut y) = (LEGEND_LEFT, 0);
-        let named = self.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty());
-        let place = |(at, series): (usize, &Series)| {
-            let width = 44 + series.name.chars().count() as i32 * FONT * 11 / 20;
-            if x > LEGEND_LEFT && x + width > SIZE.0 as i32 {
-                (x, y) = (LEGEND_LEFT, y + LEGEND_ROW);
-            }
-            let place = (at, (x, y));
-            x += width;
-            place
-        };
-        named.map(place).collect()
+/// Writes the names of points, with a thin line to those that had to stand further away.
+fn name_points(
+    area: &Area<'_>,
+    named: &[((i32, i32), &str)],
+    mut taken: Vec<Space>,
+    frame: Space,
+) -> Result<(), DrawError> {
+    taken.extend(named.iter().map(|(at, _)| Space::around(*at, MARK + 1)));
+    for ((at, name), space) in named.iter().zip(place(named, NAMES, taken, frame)) {
+        let near = space.nearest(*at);
+        if (near.0 - at.0).abs().max((near.1 - at.1).abs()) > 3 * MARK {
+            line(area, *at, near, 0.4)?;
+        }
+        write(area, name, (space.left, (space.top + space.bottom) / 2), NAMES, HPos::Left)?;
     }
+    Ok(())
 }
 
 /// The line through the points of series number `at`, if its style has one.
@@ -273,7 +346,7 @@ where
         Style::Line => chart.draw_series(LineSeries::new(points, colour(at).stroke_width(2))),
         Style::Guide => chart.draw_series(LineSeries::new(points, BLACK.mix(0.35).stroke_width(2))),
         Style::Dashed => chart.draw_series(DashedLineSeries::new(points, 6, 5, BLACK.mix(0.6).stroke_width(1))),
-        Style::Marks => return Ok(()),
+        Style::Marks | Style::Named => return Ok(()),
     };
     drawn.map(drop)
 }
@@ -295,21 +368,6 @@ fn tick(value: &f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_that_do_not_fit_into_a_row_begin_another() {
-        let series = ["greedy", "cost-benefit", "cost-benefit-2u", "timestamp", "adaptive", "lfs, greedy", ""];
-        let figure = Figure {
-            title: String::new(),
-            says: String::new(),
-            x: Axis::linear("x"),
-            y: Axis::linear("y"),
-            series: series.map(|name| Series::line(name, vec![(1.0, 1.0)])).into(),
-        };
-        let rows: Vec<i32> = figure.legend_places().into_iter().map(|(_, (_, y))| y / LEGEND_ROW).collect();
-        assert_eq!(rows, [0, 0, 0, 0, 1, 1]);
-        assert!(figure.svg().unwrap().into_string().contains("lfs, greedy"));
-    }
 
     #[test]
     fn ticks_are_short() {

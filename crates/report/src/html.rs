@@ -2,8 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::figure::Figure;
-use crate::picture::{PlotError, comment};
+use crate::picture::{Drawn, PlotError, comment};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -53,19 +52,18 @@ pub fn table(columns: &[(&str, &str)], rows: &[Vec<String>], best: Option<usize>
     }
 }
 
-/// All figures.
+/// All figures, each with its heading and what it shows.
 ///
 /// # Errors
 /// If one cannot be drawn.
-pub fn figures(figures: &[Figure]) -> Result<Markup, PlotError> {
-    let drawn = figures.iter().map(|figure| Ok(drawing(&figure.title, &figure.says, &figure.svg()?)));
+pub fn figures<'a, D: Drawn + ?Sized + 'a>(figures: impl IntoIterator<Item = &'a D>) -> Result<Markup, PlotError> {
+    let drawn = figures.into_iter().map(|figure| {
+        let ((title, says), svg) = (figure.heading(), figure.svg()?);
+        let class = figure.is_large().then_some("large");
+        Ok(html! { figure class=[class] { h3 { (title) } (svg) figcaption { (says) } } })
+    });
     let drawn = drawn.collect::<Result<Vec<Markup>, PlotError>>()?;
     Ok(html! { div.figures { @for figure in &drawn { (figure) } } })
-}
-
-/// One drawing with its heading and what it shows.
-pub fn drawing(title: &str, says: &str, svg: &Markup) -> Markup {
-    html! { figure { h3 { (title) } (svg) figcaption { (says) } } }
 }
 
 /// A whole page with its title as heading; `mark` names the program in a comment.

@@ -2,24 +2,29 @@
 //!
 //! Invariant: touches no file, and refers to nothing outside the text that it returns.
 //!
-//! Reading order: [`number`] (values as they are printed), [`figure`] (series in a coordinate system), [`dots`] (values
-//! beside those of a source), [`html`] (tables, sections, the page around them), [`known_error`].
+//! Reading order: [`number`] (values as they are printed), [`figure`] (series in a coordinate system), [`bars`]
+//! (values of categories), [`dots`] (values beside those of a source), [`html`] (tables, sections, the page around
+//! them), [`known_error`].
 
 #![forbid(unsafe_code)]
 
+pub mod bars;
 pub mod dots;
 pub mod figure;
 pub mod html;
+mod ink;
 pub mod known_error;
+mod labels;
 pub mod number;
 mod picture;
 mod scale;
 
+pub use bars::{Bar, BarChart, Category};
 pub use dots::DotChart;
 pub use figure::{Axis, Figure, Series, Style};
 pub use known_error::KnownError;
 pub use number::{rounded, wrapped};
-pub use picture::PlotError;
+pub use picture::{Drawn, PlotError};
 
 #[cfg(test)]
 mod tests;

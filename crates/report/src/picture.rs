@@ -12,6 +12,23 @@ pub struct PlotError {
     why: DrawError,
 }
 
+/// What a page shows as a figure.
+pub trait Drawn {
+    /// Its heading, and what it shows.
+    fn heading(&self) -> (&str, &str);
+
+    /// The drawing as an SVG element, ready to stand in a page.
+    ///
+    /// # Errors
+    /// If the drawing library refuses.
+    fn svg(&self) -> Result<Markup, PlotError>;
+
+    /// Whether it is unreadable on a narrow screen, where it then has a box of its own to be moved in.
+    fn is_large(&self) -> bool {
+        false
+    }
+}
+
 /// Why the drawing library refused.
 pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 

@@ -28,6 +28,11 @@ impl Scale {
         if low > 0.0 && high / low >= WIDE { Scale::logarithmic(low, high) } else { Scale::linear(low, high) }
     }
 
+    /// A linear scale from 0 to the largest finite value.
+    pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Scale {
+        Scale::linear(0.0, values.filter(|value| value.is_finite()).fold(0.0, f64::max))
+    }
+
     fn linear(low: f64, high: f64) -> Scale {
         let (low, high) = (low.min(0.0), high.max(0.0));
         let span = if high > low { high - low } else { 1.0 };

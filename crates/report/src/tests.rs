@@ -34,6 +34,46 @@ fn every_pair_of_axes_draws_every_style() {
 }
 
 #[test]
+fn lines_of_one_point_are_bars_with_their_values() {
+    let lines = |points: [(f64, f64); 2]| {
+        let series = ["all", "reads"].iter().zip(points).map(|(name, point)| Series::line(name, vec![point]));
+        Figure { series: series.collect(), ..figure(Axis::linear("hour"), Axis::linear("requests"), &[]) }
+    };
+    let page = html::figures(&[lines([(0.0, 1235.0), (0.0, 77.0)])]).unwrap().into_string();
+    for text in ["\nall\n", "1235", "77", "requests", "All is at hour 0."] {
+        assert!(page.contains(text), "{text} is missing in {page}");
+    }
+    assert!(page.matches("<rect").count() == 2 && !page.contains("<circle"), "{page}");
+    let apart = lines([(0.0, 1.0), (3.0, 2.0)]).svg().unwrap().into_string();
+    assert!(apart.contains("all at 0") && apart.contains("reads at 3"), "{apart}");
+    let longer = Series::line("writes", vec![(0.0, 1.0), (1.0, 2.0)]);
+    let mut drawn = lines([(0.0, 1.0), (0.0, 2.0)]);
+    drawn.series.push(longer);
+    assert!(!drawn.svg().unwrap().into_string().contains("<rect"), "a line is among them");
+}
+
+#[test]
+fn named_points_have_their_names_and_error_bars_and_no_legend() {
+    let point = |name: &str, at: f64| Series {
+        errors: vec![(at, [at, 3.0 * at])],
+        ..Series::of(Style::Named, name, vec![(at, 2.0 * at)])
+    };
+    let drawn = |series| {
+        Figure { series, ..figure(Axis::linear("a"), Axis::logarithmic("b"), &[]) }.svg().unwrap().into_string()
+    };
+    let (one, both) = (drawn(vec![point("one", 1.0)]), drawn(vec![point("one", 1.0), point("two", 5.0)]));
+    assert_eq!((one.matches(">\none\n<").count(), both.matches(">\ntwo\n<").count()), (1, 1), "{both}");
+    let bars = |svg: &str| svg.matches("opacity=\"0.7\"").count();
+    assert_eq!((bars(&one), bars(&both)), (3, 6), "a line and its ends for each: {both}");
+}
+
+#[test]
+fn a_figure_without_points_says_so() {
+    let svg = figure(Axis::linear("a"), Axis::linear("b"), &[]).svg().unwrap().into_string();
+    assert!(svg.contains("Nothing was measured for this figure."), "{svg}");
+}
+
+#[test]
 fn lines_of_help_are_behind_and_leave_colours_as_they_are() {
     let points = vec![(1.0, 1.0), (2.0, 2.0)];
     let drawn = |series: Vec<Series>| {
@@ -81,4 +121,51 @@ fn a_page_escapes_text_and_needs_nothing_else() {
     for outside in ["http:", "https:", "src=", "@import"] {
         assert!(!page.contains(outside), "the page refers to {outside}");
     }
+}
+
+#[test]
+fn a_browser_shows_every_kind_of_figure_wide_and_narrow_light_and_dark() {
+    let curve = |factor: f64| (1..200u32).map(|at| (f64::from(at), f64::from(at).sqrt() * factor)).collect();
+    let lines = (1..=9u32).map(|at| Series::line(&format!("candidate-{at}"), curve(f64::from(at)))).collect();
+    let near = [("disk", 150.0, 285.0), ("disk-1tb", 45.0, 1070.0), ("cached", 290.0, 162.0), ("tiered", 290.0, 246.0)];
+    let named = near.iter().map(|(name, x, y)| Series {
+        errors: vec![(*x, [y / 1.3, y / 0.7])],
+        ..Series::of(Style::Named, name, vec![(*x, *y)])
+    });
+    let figure = |title: &str, series| Figure { title: title.into(), ..figure_of(series) };
+    let figures = [
+        figure("Lines", lines),
+        figure("Named points", named.collect()),
+        figure("One point", vec![Series::line("all", vec![(0.0, 12_345.0)]), Series::line("reads", vec![(0.0, 3.0)])]),
+        figure("Nothing", Vec::new()),
+    ];
+    let categories = ["open", "read", "write"].map(|name| {
+        let bar = |value: f64| Bar { error: Some((value * 0.8, value * 1.3)), ..Bar::of(value) };
+        Category { name: name.to_string(), bars: vec![bar(12.0), bar(30.5)] }
+    });
+    let bars = BarChart {
+        title: "Categories".to_string(),
+        says: "Where time goes.".to_string(),
+        unit: "ms".to_string(),
+        series: ["/tmp/long/folder/ext4.json", "xfs.json"].map(str::to_string).to_vec(),
+        categories: categories.to_vec(),
+    };
+    let row = |id: &str| dots::DotRow { name: id.to_string(), ours: 0.5, source: Some(0.6) };
+    let panels = vec![dots::Panel { unit: "ratio".to_string(), rows: vec![row("a_figure"), row("another_figure")] }];
+    let dots = DotChart { title: "Dots".to_string(), says: "Beside their source.".to_string(), panels };
+    let all = figures.iter().map(|figure| figure as &dyn Drawn).chain([&bars as &dyn Drawn, &dots]);
+    let columns: Vec<(&str, &str)> = (0..14).map(|_| ("a wide column", "means")).collect();
+    let cells = vec!["a cell <with> & marks".to_string(); 14];
+    let body = html! {
+        p.label { "simulated" }
+        (html::list(&["run `a < b` now".to_string()]))
+        (html::figures(all).unwrap())
+        (html::table(&columns, &[cells.clone(), cells], Some(1)))
+        (html::verbatim(&"a long line of text ".repeat(30)))
+    };
+    esker_testkit::browser::check("report", &html::page("A page of everything", "a test", &body));
+}
+
+fn figure_of(series: Vec<Series>) -> Figure {
+    Figure { series, ..figure(Axis::linear("price in US dollars"), Axis::logarithmic("p99 in ms"), &[]) }
 }

@@ -9,11 +9,12 @@
 //! blocks) and [`bench`] (short words for a stack under test). [`kept`], [`given`](mod@given) and [`spoil`] are ends
 //! and ways down for it, [`simulated`] is a disk that fails by plan. Then [`puppet`] (a process that does as it is
 //! told) and [`soak`] (how long a soak is). [`skip`] is for tests that this machine cannot run, [`generated`] for
-//! blocks of documents that records say, [`files`] for the harness of file systems.
+//! blocks of documents that records say, [`files`] for the harness of file systems, [`browser`] for pages.
 
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod browser;
 pub mod crash;
 pub mod files;
 pub mod generated;

@@ -129,12 +129,11 @@ fn plot(report: &Report) -> Result<String, Failure> {
 
 fn page(report: &Report) -> Result<String, Failure> {
     let title = format!("{}, seed {}, {}", report.experiment, report.seed, world(report.simulated));
-    let figures = if report.plots.is_empty() {
-        let chart = report.chart();
-        html::drawing(&chart.title, &chart.says, &chart.svg().map_err(LabError::data)?)
-    } else {
-        html::figures(&report.plots).map_err(LabError::data)?
+    let figures = match report.plots.is_empty() {
+        true => html::figures([&report.chart()]),
+        false => html::figures(&report.plots),
     };
+    let figures = figures.map_err(LabError::data)?;
     Ok(html::page(&title, "esker lab run", &figures))
 }
 

@@ -203,6 +203,8 @@ fn plots(steps: &[LoggedStep]) -> [Figure; 3] {
 
 #[cfg(test)]
 mod tests {
+    use esker_report::Drawn as _;
+
     use super::*;
 
     const LINE: &str = r#"{"time":"2026-11-27T00:00:00Z","up_s":1.5,"level":"info","event":"lfs_cleaned","end":"cleaned","segments":"3,4","deferred":"9","blocks":"1000","copied":"250","freed":"700","efficiency":"75.00","clean_before":"7","pressed":"false","text":"x"}"#;

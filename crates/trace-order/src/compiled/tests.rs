@@ -161,6 +161,7 @@ fn a_window_is_drawn_with_three_kinds_of_edges() {
     }
     assert!(graph.starts_with("digraph trace {") && graph.ends_with("}\n"));
     let figure = timeline(&program, Rules::default(), 0..200);
+    use esker_report::Drawn as _;
     let styles = [esker_report::Style::Line, esker_report::Style::Guide, esker_report::Style::Dashed];
     for style in styles {
         assert!(figure.series.iter().any(|series| series.style == style), "{style:?}");
