@@ -63,6 +63,8 @@ pub struct Entry {
     pub year: u32,
     /// Numbers by parameter.
     pub numbers: BTreeMap<String, Number>,
+    /// Bytes that the maker's warranty lets the host write, if it says so. No model reads it.
+    pub rated_writes: Option<u64>,
     capacity: u64,
     price_usd: f64,
 }
@@ -118,6 +120,8 @@ impl Entry {
 
 /// The parameter of a kind that chooses an entry.
 pub const PROFILE: &str = "profile";
+/// A number of an entry that no kind has a parameter for.
+const RATED_WRITES: &str = "rated_writes";
 /// Parameters in watts end so.
 const POWER: &str = "_w";
 /// Sources of estimates begin so.
@@ -172,6 +176,9 @@ pub enum CatalogueError {
     /// A number without its source.
     #[error("{device}: {key}: expected [\"value\", \"source\"]")]
     NoPair { device: String, key: String },
+    /// The writes of the warranty are no size.
+    #[error("{device}: expected rated_writes = [\"a size\", \"source\"]")]
+    NoRating { device: String },
     /// A source that the device does not list.
     #[error("{device}: {key}: source \"{source_name}\" is neither in sources nor an estimate")]
     NoSource { device: String, key: String, source_name: String },
@@ -202,18 +209,25 @@ fn entry(name: &str, table: &Table) -> Result<Entry, CatalogueError> {
     let sources = table.get("sources").and_then(|value| value.as_table()).unwrap_or(&empty);
     let mut numbers = BTreeMap::new();
     for (key, value) in table {
-        if !["kind", "what", "note", "year", "sources"].contains(&key.as_str()) {
+        if !["kind", "what", "note", "year", "sources", RATED_WRITES].contains(&key.as_str()) {
             numbers.insert(key.clone(), number((name, key), value, sources)?);
         }
     }
     let year = year.ok_or_else(|| CatalogueError::NoYear { device: device() })?;
     let (kind, what, note) = (word("kind")?, word("what")?, word("note").ok());
     let text = |param: &str| numbers.get(param).map(|number: &Number| number.text.as_str());
+    let rated_writes = match table.get(RATED_WRITES) {
+        None => None,
+        Some(value) => {
+            let rating = number((name, RATED_WRITES), value, sources)?;
+            Some(parse_size(&rating.text).map_err(|_| CatalogueError::NoRating { device: device() })?)
+        }
+    };
     let capacity = text("capacity").and_then(|text| parse_size(text).ok());
     let price_usd = text("price_usd").and_then(|text| text.parse().ok());
     let capacity = capacity.ok_or_else(|| CatalogueError::NoCapacity { device: device() })?;
     let price_usd = price_usd.ok_or_else(|| CatalogueError::NoPrice { device: device() })?;
-    Ok(Entry { name: name.to_string(), kind, what, note, year, numbers, capacity, price_usd })
+    Ok(Entry { name: name.to_string(), kind, what, note, year, numbers, rated_writes, capacity, price_usd })
 }
 
 /// `["value", "source"]`, where the source is a key of the device's `sources` or begins with `estimate`; `place` is the
@@ -377,6 +391,7 @@ mod tests {
         assert!(disk.is_estimated("price_usd") && disk.is_estimated("active_w") && disk.power_is_estimated());
         assert!(!disk.is_estimated("seek_average") && !disk.is_estimated("no such number"));
         let ssd = find("ssd-model", "ssd-sata-2021").unwrap();
+        assert_eq!((ssd.rated_writes, disk.rated_writes), (Some(600_000_000_000_000), None));
         assert!(!ssd.is_estimated("active_w") && ssd.is_estimated("die_w") && ssd.power_is_estimated());
         let texts = ["hdd-10k-1999", "hdd-10k-2016", "hdd-15k-2008"].map(|name| find("array-model", name).unwrap());
         assert_eq!(texts.map(|entry| entry.capacity_text()), ["9.2 GB", "2.4 TB", "450 GB"], "members of an array");
@@ -399,6 +414,10 @@ mod tests {
             (
                 "[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1\ncapacity = [\"1GB\", \"estimate\"]\nprice_usd = [\"a\", \"estimate\"]",
                 "x: expected price_usd",
+            ),
+            (
+                "[x]\nkind = \"k\"\nwhat = \"w\"\nyear = 1\nrated_writes = [\"much\", \"estimate\"]",
+                "x: expected rated_writes",
             ),
             ("[x", "TOML parse error"),
         ] {

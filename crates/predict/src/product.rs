@@ -15,6 +15,8 @@ pub struct Product {
     pub capacity_bytes: u64,
     /// Year of its price; `None` if the stack gives the price.
     pub price_year: Option<u32>,
+    /// Bytes that the maker's warranty lets the host write; `None` if the catalogue has no such figure.
+    pub rated_writes_bytes: Option<u64>,
     /// Whether a figure of its power, on which energies rest, is an estimate.
     pub power_is_estimated: bool,
 }
@@ -36,6 +38,7 @@ impl Product {
             profile: profile.to_string(),
             capacity_bytes: entry.capacity(),
             price_year: (!is_given("price_usd")).then_some(entry.year),
+            rated_writes_bytes: entry.rated_writes,
             power_is_estimated: POWERS.iter().any(|name| !is_given(name) && entry.is_estimated(name)),
         })
     }

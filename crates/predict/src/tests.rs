@@ -1,5 +1,6 @@
 //! The whole prediction on small traces.
 
+mod answers;
 mod calibrated;
 mod closed;
 mod joined;

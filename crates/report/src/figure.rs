@@ -193,11 +193,11 @@ impl Figure {
             let (x, y) = *points.last()?;
             Some(Category { name: name(series, x), bars: vec![Bar::of(y)] })
         };
-        let at = if is_one { format!(" All is at {} {}.", self.x.title, rounded(first)) } else { String::new() };
+        let at = if is_one { format!(", at {} {}", self.x.title, rounded(first)) } else { String::new() };
         are_lines.then(|| BarChart {
             title: self.title.clone(),
-            says: format!("{}{at}", self.says),
-            unit: self.y.title.clone(),
+            says: self.says.clone(),
+            unit: format!("{}{at}", self.y.title),
             series: Vec::new(),
             categories: points.iter().filter_map(bar).collect(),
         })
@@ -264,7 +264,8 @@ impl Figure {
         }
         let (x, y) = chart.plotting_area().get_pixel_range();
         let frame = Space { left: x.start, top: y.start, right: x.end, bottom: y.end };
-        match self.all_visible().is_empty() {
+        let mut shown = self.series.iter().filter(|series| !series.style.is_help());
+        match shown.all(|series| self.visible(&series.points).next().is_none()) {
             true => write(area, NOTHING, ((x.start + x.end) / 2, (y.start + y.end) / 2), FONT, HPos::Center),
             false => name_points(area, &named, taken, frame),
         }

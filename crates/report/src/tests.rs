@@ -40,7 +40,7 @@ fn lines_of_one_point_are_bars_with_their_values() {
         Figure { series: series.collect(), ..figure(Axis::linear("hour"), Axis::linear("requests"), &[]) }
     };
     let page = html::figures(&[lines([(0.0, 1235.0), (0.0, 77.0)])]).unwrap().into_string();
-    for text in ["\nall\n", "1235", "77", "requests", "All is at hour 0."] {
+    for text in ["\nall\n", "1235", "77", "requests, at hour 0"] {
         assert!(page.contains(text), "{text} is missing in {page}");
     }
     assert!(page.matches("<rect").count() == 2 && !page.contains("<circle"), "{page}");

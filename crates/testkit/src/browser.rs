@@ -24,7 +24,7 @@ const PROBE: &str = include_str!("browser/probe.js");
 const SCHEMES: [(&str, u8); 2] = [("dark", 0), ("light", 1)];
 
 /// Shows a page in Chromium, and panics with the faults that it has there. A fault is a page that is wider than its
-/// window, or raw markup in its text. Empty figures are faults, and so are words that are cut off, covered, too small or
+/// window, or raw markup in its text. Empty figures are faults. So are words that are cut off, covered, too small or
 /// hard to read. Without the program the test is skipped. The folder of `ESKER_SCREENSHOTS` gets screenshots, which
 /// `name` names.
 ///

@@ -83,7 +83,10 @@ impl Scatter {
     fn figure(&self, runs: &[CandidateRun]) -> Figure {
         let point = |run: &CandidateRun| (self.cost)(run).map(|cost| (cost, (self.gain)(run)));
         let points: Points = runs.iter().filter_map(point).collect();
-        let mark = |run: &CandidateRun| Series::marks(&run.name, point(run).into_iter().collect());
+        let mark = |run: &CandidateRun| Series {
+            errors: point(run).into_iter().filter_map(|(cost, gain)| Some((cost, span(run, gain)?))).collect(),
+            ..Series::of(Style::Named, &run.name, point(run).into_iter().collect())
+        };
         let target = self.target.map(|target| Series::help(Style::Dashed, across(&points, target)));
         let front = Series::help(Style::Guide, self.front(points));
         let series = runs.iter().map(mark).chain(target).chain([front]).collect();
@@ -110,6 +113,13 @@ impl Scatter {
     }
 }
 
+/// Where the true value may lie by the worst error that is known of predictions for such devices: that much below or
+/// above itself it would be predicted so.
+fn span(run: &CandidateRun, predicted: f64) -> Option<[f64; 2]> {
+    let worst = run.known_errors.iter().filter_map(|known| known.worst).reduce(f64::max)?;
+    (worst < 1.0).then(|| [predicted / (1.0 + worst), predicted / (1.0 - worst)])
+}
+
 /// A level line from 0 to the last of the points.
 fn across(points: &Points, y: f64) -> Points {
     let last = points.iter().map(|point| point.0).fold(0.0, f64::max);
@@ -130,14 +140,15 @@ fn scatters(comparison: &Comparison) -> [Figure; 3] {
     let price = latency(
         "Price and latency",
         "Price of all devices against the 99th percentile of all requests. Further left is cheaper, further down is \
-         faster; the dashed line is the target. The grey line joins those that no other one beats in both.",
+         faster; the dashed line is the target. The grey line joins those that no other one beats in both. Bars span \
+         the worst error known of such predictions.",
         PRICE,
         |run| run.price_usd,
     );
     let throughput = Scatter {
         title: "Price and throughput",
         says: "Price of all devices against bytes read and written a second. Further left is cheaper, further up is \
-               faster; the grey line joins those that no other one beats in both.",
+               faster; the grey line joins those that no other one beats in both. Bars span the worst error known.",
         x: PRICE,
         y: Axis::linear("MB/s"),
         cost: |run| run.price_usd,
@@ -148,7 +159,8 @@ fn scatters(comparison: &Comparison) -> [Figure; 3] {
     let energy = latency(
         "Energy and latency",
         "Joules of all devices in this run against the 99th percentile of all requests. Further left takes less, \
-         further down is faster; the grey line joins those that no other one beats in both.",
+         further down is faster; the grey line joins those that no other one beats in both. Bars span the worst error \
+         known of the latency.",
         "energy in J",
         |run| run.energy_j,
     );

@@ -5,8 +5,8 @@ use esker_base::units::size_human;
 use esker_report::html::{figures, list, prose, section, styled_page, table, verbatim};
 use maud::{Markup, html};
 
-use super::charts;
 use super::words::{changed, columns, energy, percent, products};
+use super::{answers, charts};
 use crate::against::{Against, Difference, Differences};
 use crate::error::PredictError;
 use crate::facts::Facts;
@@ -30,11 +30,14 @@ const STYLE: &str = include_str!("report.css");
 pub fn page(comparison: &Comparison, origin: &Origin) -> Result<String, PredictError> {
     let title = format!("esker try: {} is recommended", comparison.verdict.name);
     let mark = format!("Written by {WRITTEN_BY} {}. Replaced by its next run in this folder.", comparison.version);
+    let verdict = &comparison.verdict;
     let body = html! {
         (head(comparison))
-        (verdict(comparison))
-        (comparison_table(comparison))
         (section("Figures", &figures(&charts::of(comparison))?))
+        (comparison_table(comparison))
+        (section("Why", &list(&verdict.reasons)))
+        (section("What would change it", &list(&verdict.changes)))
+        (section("Errors known of such predictions", &list(&comparison.known_errors())))
         @if let Some(older) = &comparison.against { (against(older)) }
         (traces(&comparison.traces))
         (devices(&comparison.runs))
@@ -50,30 +53,22 @@ fn titles<'a>(names: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     names.iter().map(|name| (*name, *name)).collect()
 }
 
+/// What to buy and how good it is, before anything else.
 fn head(comparison: &Comparison) -> Markup {
     let traces = comparison.traces.iter().map(|facts| facts.name.as_str()).collect::<Vec<_>>().join(" and ");
     let verified = if comparison.verified { "; each run was repeated with an equal result" } else { "" };
     html! {
         header {
             p.label { "simulated (virtual time)" }
-            h1 { "Which stack serves these traces best?" }
-            p { (traces) ": " (comparison.pace()) ". Seed " (comparison.seed) (verified) "." }
-            p { (prose(&comparison.charged())) "." }
-        }
-    }
-}
-
-fn verdict(comparison: &Comparison) -> Markup {
-    let verdict = &comparison.verdict;
-    html! {
-        section.verdict {
-            h2 { "Verdict" }
-            p.headline { (verdict.headline) }
-            (list(&verdict.reasons))
-            h3 { "What would change it" }
-            (list(&verdict.changes))
-            h3 { "Errors known of such predictions" }
-            (list(&comparison.known_errors()))
+            h1 { (answers::advice(comparison)) }
+            dl.answers {
+                @for (question, answer) in answers::of(comparison) { div { dt { (question) } dd { (answer) } } }
+            }
+            p { (comparison.verdict.headline) }
+            p.dim {
+                (traces) ": " (comparison.pace()) ". Seed " (comparison.seed) (verified) ". "
+                (prose(&comparison.charged())) "."
+            }
         }
     }
 }
