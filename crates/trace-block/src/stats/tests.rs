@@ -217,3 +217,19 @@ fn a_page_has_all_figures_and_says_how_exact_they_are() {
     assert!(fill(Stats::with_room(16)).contains("estimated from one in "));
     assert_eq!(page_of(Stats::new()).matches("<svg ").count(), 7, "nothing has a page too");
 }
+
+#[test]
+fn a_browser_shows_the_page_of_long_short_and_empty_traces() {
+    let page_of = |name: &str, records: Vec<Record>| {
+        let mut stats = Stats::new();
+        records.iter().for_each(|record| stats.add(record));
+        esker_testkit::browser::check(name, &page("a <x>", "Written by a test", &stats.summary()).unwrap());
+    };
+    let reads = |count: u64, gap_s: u64| {
+        (0..count).map(|i| record(Nanos::secs(gap_s * i), Op::Read, i * i * BLOCK, BLOCK)).collect::<Vec<_>>()
+    };
+    page_of("stat", reads(100, 600));
+    page_of("stat-of-a-minute", reads(60, 1));
+    page_of("stat-of-one-request", reads(1, 1));
+    page_of("stat-of-nothing", Vec::new());
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use esker_report::{Axis, Figure, PlotError, Series, html};
+use esker_report::{Bar, BarChart, Category, Drawn, PlotError, html};
 use maud::{Markup, html};
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub struct Row {
     pub no_relative: Option<&'static str>,
     /// Stated error of the elapsed time as a prediction; absent if it is none, or of an unknown error.
     pub error: Option<f64>,
+    /// By that error, the program takes at least and at most this many nanoseconds.
+    pub range_ns: Option<[u64; 2]>,
     /// Why the elapsed time is no prediction, if it is none.
     pub no_prediction: Option<String>,
     /// Share of calls with another result.
@@ -98,6 +100,7 @@ pub fn compare(reports: &[Named]) -> Result<Comparison, CompareError> {
             },
             no_relative,
             error: report.prediction.as_ref().and_then(|prediction| prediction.error),
+            range_ns: report.prediction.as_ref().and_then(|prediction| prediction.range_ns),
             no_prediction: report.no_prediction.clone(),
             failure_share: report.failure_share(),
             outstanding_mean: report.outstanding_mean,
@@ -174,18 +177,17 @@ impl Comparison {
         html::table(&columns, &self.all_categories().into_iter().map(row).collect::<Vec<_>>(), None)
     }
 
-    fn category_figure(&self) -> Figure {
-        let line = |category: &str| {
-            let points = self.targets.iter().enumerate();
-            let points = points.map(|(at, row)| (at as f64 + 1.0, row.time_ns(category) as f64 / 1e6));
-            Series::line(category, points.collect())
+    fn category_chart(&self) -> BarChart {
+        let category = |name: &str| {
+            let bar = |row: &Row| bar(row.time_ns(name), None);
+            Category { name: name.to_string(), bars: self.targets.iter().map(bar).collect() }
         };
-        Figure {
+        BarChart {
             title: "Thread time by category".to_string(),
-            says: "Where the threads' time goes on each target, numbered in the order of the table.".to_string(),
-            x: Axis::linear("target"),
-            y: Axis::linear("thread time in ms"),
-            series: self.all_categories().into_iter().map(line).collect(),
+            says: "Where the threads' time goes on each target.".to_string(),
+            unit: "thread time in ms".to_string(),
+            series: self.targets.iter().map(|row| row.name.clone()).collect(),
+            categories: self.all_categories().into_iter().map(category).collect(),
         }
     }
 
@@ -198,31 +200,43 @@ impl Comparison {
         let fastest = fastest.min_by_key(|(_, row)| row.elapsed_ns).map(|(at, _)| at);
         let rows: Vec<_> = self.targets.iter().map(Row::cells).collect();
         let all: Vec<&Report> = reports.iter().map(|named| &named.report).collect();
-        let figures = [self.elapsed_figure(), self.category_figure(), outstanding_figure(&all)];
+        let mut outstanding = outstanding_figure(&all);
+        for (series, row) in outstanding.series.iter_mut().zip(&self.targets) {
+            series.name.clone_from(&row.name);
+        }
+        let figures: [&dyn Drawn; 3] = [&self.elapsed_chart(), &self.category_chart(), &outstanding];
         let targets = html! {
             (html::table(&COLUMNS, &rows, fastest))
             @if !self.without_prediction().is_empty() { (html::list(&self.without_prediction())) }
         };
         let body = html! {
             (html::section("Targets", &targets))
-            (html::section("Figures", &html::figures(&figures)?))
+            (html::section("Figures", &html::figures(figures)?))
             (html::section("Thread time", &self.category_table()))
             (html::section("Latencies", &html! { @for named in reports { (latency_table(named)) } }))
         };
         Ok(html::page(&format!("What if: {}", self.trace), mark, &body))
     }
 
-    fn elapsed_figure(&self) -> Figure {
-        let points = self.targets.iter().enumerate();
-        let points = points.map(|(at, row)| (at as f64 + 1.0, row.elapsed_ns as f64 / 1e6)).collect();
-        Figure {
+    fn elapsed_chart(&self) -> BarChart {
+        let target = |row: &Row| Category { name: row.name.clone(), bars: vec![bar(row.elapsed_ns, row.range_ns)] };
+        BarChart {
             title: "Elapsed time".to_string(),
-            says: "Time of the whole replay on each target, numbered in the order of the table.".to_string(),
-            x: Axis::linear("target"),
-            y: Axis::linear("elapsed time in ms"),
-            series: vec![Series::marks("elapsed", points)],
+            says:
+                "Time of the whole replay on each target. An error bar spans the time that the program itself takes by \
+                   the stated error; without a bar no error is known."
+                    .to_string(),
+            unit: "elapsed time in ms".to_string(),
+            series: Vec::new(),
+            categories: self.targets.iter().map(target).collect(),
         }
     }
+}
+
+/// A time, and the range in which the program's own may lie.
+fn bar(time_ns: u64, range_ns: Option<[u64; 2]>) -> Bar {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    Bar { value: ms(time_ns), error: range_ns.map(|[least, most]| (ms(least), ms(most))), text: span(time_ns) }
 }
 
 fn latency_table(named: &Named) -> Markup {

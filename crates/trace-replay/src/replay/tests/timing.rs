@@ -175,3 +175,20 @@ fn a_comparison_has_no_relative_time_where_io_was_left_out() {
     let compared = compare(&whole).unwrap();
     assert!(compared.targets.iter().all(|row| row.relative.is_some()) && !compared.text().contains("none: "));
 }
+
+#[test]
+fn a_browser_shows_replays_and_their_comparison_wide_and_narrow_light_and_dark() {
+    let other = || play_as(&busy(4, 4000, 6), ROOT(), Speed::Afap).1;
+    let [first, second] = [on_ext4(Rules::default(), Speed::Afap), on_ext4(Rules::default(), Speed::Scaled(1.0))];
+    esker_testkit::browser::check("replay", &page(&[first.clone(), second.clone()], "test").unwrap());
+    esker_testkit::browser::check("replay-of-threads", &page(&[other()], "test").unwrap());
+    let named = |name: &str, report: Report| Named { name: name.to_string(), report };
+    let reports = [named("afap.json", first), named("a/folder/with/a/long/name/natural.json", second)];
+    let shown = compare(&reports).unwrap().page(&reports, "test").unwrap();
+    for text in ["stat", "thread time in ms", "elapsed time in ms", "natural.json"] {
+        assert!(shown.contains(text), "{text} is missing in {shown}");
+    }
+    esker_testkit::browser::check("compare", &shown);
+    let threads = [named("one.json", other()), named("two.json", other())];
+    esker_testkit::browser::check("compare-threads", &compare(&threads).unwrap().page(&threads, "test").unwrap());
+}
