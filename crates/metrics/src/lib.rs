@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod monitor;
+
 use std::fmt;
 
 use prometheus_client::collector::Collector;

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use esker_metrics::monitor::{Alert, FamilyRow, When};
 use esker_metrics::{Families, Histogram, Labels, Unit, flag, one};
 
 use crate::status::{Load, MountStatus, OpLoad, PartStatus, Status, UsageStatus};
@@ -41,6 +42,70 @@ pub fn page(status: Status) -> String {
         models(out, status)
     })
 }
+
+/// All families, in the order of the page.
+pub fn families() -> Vec<FamilyRow> {
+    FamilyRow::all(&page(Status::default()))
+}
+
+const fn alert(
+    family: &'static str,
+    when: When,
+    held: &'static str,
+    severity: &'static str,
+    advice: &'static str,
+) -> Alert {
+    Alert { family, when, held, severity, advice }
+}
+
+/// What an operator is told of at once (`critical`), or during the day (`warning`).
+pub const ALERTS: &[Alert] = &[
+    alert(
+        "esker_dead",
+        When::Yes,
+        "0m",
+        "critical",
+        "Read the log, repair the device that it names, and restart the server.",
+    ),
+    alert("esker_export_up", When::No, "1m", "critical", "`esker status` says why the export cannot be used."),
+    alert(
+        "esker_export_errors",
+        When::Grows,
+        "0m",
+        "critical",
+        "Clients saw failed requests; the log names the device.",
+    ),
+    alert(
+        "esker_mount_failed",
+        When::Yes,
+        "0m",
+        "critical",
+        "`esker status` says why it could not be mounted or closed.",
+    ),
+    alert(
+        "esker_device_unusable",
+        When::Yes,
+        "1m",
+        "critical",
+        "`esker status` says why the device could not be opened.",
+    ),
+    alert("esker_device_latched", When::Yes, "0m", "critical", "Repair the device, and restart the server."),
+    alert(
+        "esker_device_degraded",
+        When::Yes,
+        "5m",
+        "warning",
+        "Replace the part below that is missing; `esker status` names it.",
+    ),
+    alert(
+        "esker_device_violations",
+        When::Grows,
+        "0m",
+        "warning",
+        "A layer broke the contract of requests; report it with the log.",
+    ),
+    alert("esker_frozen", When::Yes, "10m", "warning", "`esker thaw` lets requests go on."),
+];
 
 fn histogram(op: &OpLoad) -> Histogram {
     Histogram { sum: op.time_ns as f64 / 1e9, count: op.count, buckets: buckets(op) }
@@ -236,5 +301,18 @@ mod tests {
             assert_eq!(page.lines().filter(|l| *l == line).count(), 1, "{line}\n{page}");
         }
         assert!(page.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn dashboard_and_alert_rules_are_those_of_the_families_and_promtool_takes_them() {
+        let families = families();
+        let board = esker_metrics::monitor::dashboard("Esker", "esker", &families);
+        let rules = esker_metrics::monitor::rules("esker", &families, ALERTS);
+        for (name, value) in [("dist/grafana/esker.json", &board), ("dist/prometheus/esker.rules.json", &rules)] {
+            let text = serde_json::to_string_pretty(value).expect("a value is JSON") + "\n";
+            esker_testkit::generated::check_file(name, &text).unwrap_or_else(|error| panic!("{error}"));
+        }
+        esker_testkit::promtool::check("alerts", &rules.to_string());
+        esker_testkit::promtool::check("panels", &esker_metrics::monitor::recorded(&board).to_string());
     }
 }

@@ -24,6 +24,21 @@ pub struct Block {
     pub text: String,
 }
 
+/// Whether a file of the tree, named from its root, holds this text; writes it there if [`VARIABLE`] is set.
+///
+/// # Errors
+/// The file, and how to mend it.
+pub fn check_file(name: &str, text: &str) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+        Ok(())
+    } else if std::env::var_os(VARIABLE).is_some() {
+        fs::write(&path, text).map_err(|error| format!("{name}: {error}"))
+    } else {
+        Err(format!("{name} is not what its records say; run its test with {VARIABLE}=1"))
+    }
+}
+
 /// Whether the block stands in its page as it is; writes it there if [`VARIABLE`] is set.
 ///
 /// # Errors

@@ -9,7 +9,8 @@
 //! blocks) and [`bench`] (short words for a stack under test). [`kept`], [`given`](mod@given) and [`spoil`] are ends
 //! and ways down for it, [`simulated`] is a disk that fails by plan. Then [`puppet`] (a process that does as it is
 //! told) and [`soak`] (how long a soak is). [`skip`] is for tests that this machine cannot run, [`generated`] for
-//! blocks of documents that records say, [`files`] for the harness of file systems, [`browser`] for pages.
+//! blocks of documents that records say, [`files`] for the harness of file systems, [`browser`] for
+//! pages, [`promtool`] for rules of alerts.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod kill;
 pub mod log;
 pub mod power;
 pub mod promise;
+pub mod promtool;
 pub mod puppet;
 pub mod races;
 pub mod recorder;

@@ -29,6 +29,8 @@ const PEERS: &[Peer] = &[
     Peer { program: "mkfs.ext4", package: "e2fsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.xfs", package: "xfsprogs", used_by: "cli: a file system on an attached device" },
     Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
+    Peer { program: "chromium", package: "chromium", used_by: "tests: pages on wide and narrow screens" },
+    Peer { program: "promtool", package: "prometheus", used_by: "serve: alert rules and queries of the dashboard" },
     Peer { program: "strace", package: "strace", used_by: "record, lab: recordings and their cost, compared" },
     Peer {
         program: "/usr/lib/python3/dist-packages/plyvel/__init__.py",
