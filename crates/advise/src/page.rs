@@ -141,7 +141,7 @@ fn scatter(advice: &Advice, title: &str, says: &str, axes: ((&'static str, Value
     };
     let mut points: Vec<(f64, f64)> = advice.played().map(|(_, row, played)| point(row, played)).collect();
     let mut series: Vec<Series> =
-        advice.played().map(|(_, row, played)| Series::marks(&row.name, vec![point(row, played)])).collect();
+        advice.played().map(|(_, row, played)| Series::of(Style::Named, &row.name, vec![point(row, played)])).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let mut front: Vec<(f64, f64)> = Vec::new();
     for point in points {

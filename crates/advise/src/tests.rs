@@ -206,3 +206,9 @@ fn of_a_longer_trace_the_busiest_window_is_estimated() {
 fn busy_record() -> Record {
     Record { at: Nanos(0), volume: 0, op: Op::Read, offset: 0, len: 4 * KIB, who: 0 }
 }
+
+#[test]
+fn a_browser_shows_the_page_wide_and_narrow_light_and_dark() {
+    let advice = advised(busy(800), shop(SHOP), Question::Budget(400.0));
+    esker_testkit::browser::check("advise", &crate::page::page(&advice, "esker advise t", None).unwrap());
+}

@@ -239,7 +239,7 @@ impl Figure {
             .margin(12)
             .margin_top(0)
             .x_label_area_size(58)
-            .y_label_area_size(76)
+            .y_label_area_size(92)
             .build_cartesian_2d(x, y)?;
         self.mesh(&mut chart)?;
         let (help, shown): (Vec<_>, Vec<_>) = self.series.iter().enumerate().partition(|(_, one)| one.style.is_help());
