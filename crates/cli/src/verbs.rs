@@ -75,10 +75,15 @@ mod volume_clone;
 mod volume_create;
 mod volume_dedup;
 mod volume_delete;
+mod volume_hold;
 mod volume_list;
+mod volume_receive;
+mod volume_release;
 mod volume_rename;
 mod volume_resize;
 mod volume_rollback;
+mod volume_rotate;
+mod volume_send;
 mod volume_snapshot;
 mod volume_usage;
 
@@ -136,6 +141,11 @@ pub const ALL: &[Verb] = &[
     volume_clone::VERB,
     volume_rollback::VERB,
     volume_delete::VERB,
+    volume_hold::VERB,
+    volume_release::VERB,
+    volume_rotate::VERB,
+    volume_send::VERB,
+    volume_receive::VERB,
     volume_resize::VERB,
     volume_rename::VERB,
     volume_dedup::VERB,

@@ -1,6 +1,7 @@
 //! What the verbs of named volumes share: where they ask, and how they show the answer.
 
 use esker_base::units::size_human;
+use esker_layer_thin::transfer::Ask;
 use esker_serve::Command;
 use esker_stack::text::TextErrors;
 use esker_stack::{LayerOrderError, Spec};
@@ -8,16 +9,16 @@ use serde_json::Value;
 
 use crate::control::Control;
 use crate::failure::Failure;
-use crate::opened_stack::with_stack;
+use crate::opened_stack::OpenedStack;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 
 /// The kind that understands the words of these verbs.
 const KIND: &str = "thin";
 
-/// Whose volumes.
+/// The layer whose volumes are meant.
 #[derive(clap::Args)]
-pub struct Volumes {
+pub struct Thin {
     #[command(flatten)]
     control: Control,
     /// File with the text of a stack that no server runs now, or the text itself: the command opens the stack itself
@@ -26,6 +27,13 @@ pub struct Volumes {
     /// The layer of kind `thin`, if the stack has several
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+}
+
+/// Whose volumes, and how the answer is shown.
+#[derive(clap::Args)]
+pub struct Volumes {
+    #[command(flatten)]
+    thin: Thin,
     /// The answer as JSON
     #[arg(long)]
     json: bool,
@@ -57,29 +65,33 @@ impl Volumes {
         words: Vec<String>,
         tell: impl FnOnce(&Value) -> String,
     ) -> Result<(), Failure> {
-        let answer = match &self.stack {
-            Some(text) => self.ask_here(&StackText::of(text.clone()), &words)?,
-            None => {
-                let dump = self.control.ask(&Command::Dump {})?;
-                let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
-                let device = self.device_of(&Spec::parse("the server's stack", text).map_err(VolumesError::Text)?)?;
-                self.control.ask(&Command::Order { device, words })?
-            }
-        };
+        let answer = self.thin.with(|manager| manager.order(words))?;
         let text = if self.json { answer.to_string() } else { tell(&answer) };
         if text.is_empty() { Ok(()) } else { terminal.say(&text) }
     }
+}
 
-    /// Opens the stack in this process.
-    fn ask_here(&self, text: &StackText, words: &[String]) -> Result<Value, Failure> {
-        let spec = text.load_by_name()?;
+impl Thin {
+    /// Finds the layer, does something with it, and closes the stack if it was opened here.
+    ///
+    /// # Errors
+    /// There is no such layer, it cannot be reached, or what `work` answers.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Manager<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+        let Some(text) = &self.stack else {
+            let dump = self.control.ask(&Command::Dump {})?;
+            let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
+            let spec = Spec::parse("the server's stack", text).map_err(VolumesError::Text)?;
+            return work(&mut Manager { device: self.device_of(&spec)?, at: Place::Served(&self.control) });
+        };
+        let spec = StackText::of(text.clone()).load_by_name()?;
         let device = self.device_of(&spec)?;
         // A layer above it would keep its volumes from being resized.
-        let spec = spec.up_to(&device);
-        let words = words.to_vec();
-        let answer = with_stack(&spec, async move |stack| stack.order(&device, &words).await)?;
-        let answer = answer.map_err(VolumesError::Order)?;
-        Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+        let mut manager = Manager { at: Place::Here(OpenedStack::open(&spec.up_to(&device))?), device };
+        let done = work(&mut manager);
+        if let Place::Here(opened) = manager.at {
+            opened.close();
+        }
+        done
     }
 
     fn device_of(&self, spec: &Spec) -> Result<String, VolumesError> {
@@ -91,6 +103,56 @@ impl Volumes {
             (None, []) => Err(VolumesError::None),
             (None, several) => Err(VolumesError::Several(several.join(", "))),
         }
+    }
+}
+
+/// A layer of kind `thin`.
+pub struct Manager<'a> {
+    device: String,
+    at: Place<'a>,
+}
+
+/// Where it runs.
+enum Place<'a> {
+    Served(&'a Control),
+    Here(OpenedStack),
+}
+
+impl Manager<'_> {
+    /// The answer to an order.
+    ///
+    /// # Errors
+    /// The layer or server refuses, or cannot be reached.
+    pub fn order(&mut self, words: Vec<String>) -> Result<Value, Failure> {
+        let device = self.device.clone();
+        match &self.at {
+            Place::Served(control) => control.ask(&Command::Order { device, words }),
+            Place::Here(opened) => {
+                let answer = opened.run(async move |stack| stack.order(&device, &words).await);
+                let answer = answer.map_err(VolumesError::Order)?;
+                Ok(serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
+            }
+        }
+    }
+}
+
+/// An order that failed, for what a library does with a manager.
+#[derive(Debug)]
+pub struct OrderFailure(Failure);
+
+impl std::fmt::Display for OrderFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.text())
+    }
+}
+
+impl std::error::Error for OrderFailure {}
+
+impl Ask for Manager<'_> {
+    type Error = OrderFailure;
+
+    fn ask(&mut self, words: Vec<String>) -> Result<Value, OrderFailure> {
+        self.order(words).map_err(OrderFailure)
     }
 }
 

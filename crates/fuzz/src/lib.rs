@@ -11,7 +11,7 @@
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`tier`],
 //! [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`],
-//! [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
+//! [`volume_stream`], [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -47,5 +47,6 @@ mod tier;
 mod trace;
 mod vhost;
 mod volume;
+mod volume_stream;
 mod whole;
 mod world;

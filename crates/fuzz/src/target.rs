@@ -4,7 +4,7 @@ use esker_trace_block::Format;
 
 use crate::{
     blktrace, compiled, compose, control, dedup, disksim, fio, framing, fuse, http, hugepage, lfs, lfs_control, mirror,
-    nbd, nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, whole,
+    nbd, nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, volume_stream, whole,
 };
 
 /// What can be fuzzed.
@@ -62,6 +62,8 @@ pub enum Target {
     Regions,
     /// The medium of a volume.
     Volume,
+    /// Streams of snapshots.
+    VolumeStream,
     /// The medium of the harness's file system.
     Whole,
     /// Images of the log-structured file system.
@@ -136,6 +138,7 @@ impl Target {
         Target::Vhost,
         Target::Regions,
         Target::Volume,
+        Target::VolumeStream,
         Target::Whole,
         Target::Lfs,
         Target::LfsControl,
@@ -178,6 +181,7 @@ impl Target {
             Target::Vhost => "vhost".to_string(),
             Target::Regions => "regions".to_string(),
             Target::Volume => "volume".to_string(),
+            Target::VolumeStream => "volume-stream".to_string(),
             Target::Whole => "whole".to_string(),
             Target::Lfs => "lfs".to_string(),
             Target::LfsControl => "lfs-control".to_string(),
@@ -221,6 +225,7 @@ impl Target {
             Target::Vhost => vhost::corpus(),
             Target::Regions => regions::corpus(),
             Target::Volume => volume::corpus(),
+            Target::VolumeStream => volume_stream::corpus(),
             Target::Whole => whole::corpus(),
             Target::Lfs => lfs::corpus(),
             Target::LfsControl => lfs_control::corpus(),
@@ -267,6 +272,7 @@ impl Target {
             Target::Vhost => vhost::try_input(input),
             Target::Regions => regions::try_input(input),
             Target::Volume => volume::try_input(input),
+            Target::VolumeStream => volume_stream::try_input(input),
             Target::Whole => whole::try_input(input),
             Target::Lfs => lfs::try_input(input),
             Target::LfsControl => lfs_control::try_input(input),

@@ -70,7 +70,8 @@ fn named() -> Vec<u8> {
     let media = medium(&[]);
     on(&media, async |rt, io, limits| {
         let manager = manager(&rt, &io, &limits).await.expect("a blank medium becomes a volume");
-        for words in ["create b 4KiB", "snapshot a s b t", "clone s c", "delete t"] {
+        for words in ["create b 4KiB", "snapshot a s b t", "clone s c", "delete t", "hold s", "receive d e 4096 7 0 0"]
+        {
             manager.ask(io.below(), &words_of(words)).await.expect("the order is sound");
         }
     });

@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub(crate) mod changes;
+mod differ;
 mod edit;
 mod node;
 mod restore;

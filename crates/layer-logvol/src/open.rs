@@ -136,12 +136,7 @@ impl Config {
     /// What requests to a volume of this geometry must keep to, if its logical blocks are of `sector` bytes or its own,
     /// whichever are smaller.
     pub fn limits(&self, lower: &Limits, geometry: &Geometry, size: u64, sector: u32) -> Limits {
-        let block = u64::from(geometry.block);
-        // The records take a block, a head one, and a request that begins and ends inside blocks touches one more than
-        // it fills.
-        let room = self.transfer_max - if sector < geometry.block { 3 * block } else { 2 * block };
-        // A quarter of a segment, so that no more is wasted at its end.
-        let request = REQUEST_MAX.min(geometry.segment_bytes() / 4).min(room) / block * block;
+        let request = self.request_max(geometry, sector);
         let ranges = (request.saturating_sub(BATCH_HEAD as u64) / RECORD as u64).min(RANGES_MAX);
         let all = OpKind::ALL.into_iter();
         let limits = Limits {
@@ -158,6 +153,16 @@ impl Config {
             ..lower.clone()
         };
         all.fold(limits, |limits, kind| limits.with(kind, Support::Native))
+    }
+
+    /// Bytes of the longest request, if requests are of multiples of `sector` bytes.
+    pub(crate) fn request_max(&self, geometry: &Geometry, sector: u32) -> u64 {
+        let block = u64::from(geometry.block);
+        // The records take a block, a head one, and a request that begins and ends inside blocks touches one more than
+        // it fills.
+        let room = self.transfer_max - if sector < geometry.block { 3 * block } else { 2 * block };
+        // A quarter of a segment, so that no more is wasted at its end.
+        REQUEST_MAX.min(geometry.segment_bytes() / 4).min(room) / block * block
     }
 }
 

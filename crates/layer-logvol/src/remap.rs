@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_block::{Below, Bio, BioError, Buf, Done, Tag};
-use esker_layer_thin::{Compared, Remap, Spaces};
+use esker_layer_thin::{Changed, Compared, Remap, Spaces};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
 
@@ -14,6 +14,8 @@ use crate::volume::Volume;
 
 /// Bytes of memory that a measurement of space may take.
 const SPACE_MEMORY: u64 = 64 << 20;
+/// Mappings that one look at the map passes over: a few milliseconds.
+const LOOKS: usize = 1 << 16;
 /// CPU time of one mapping, charged in virtual time: an estimate for a walk and a word of memory.
 const MAPPING_COST: Nanos = Nanos(20);
 
@@ -40,6 +42,14 @@ impl Remap for Volume {
 
     fn next_number(&self) -> u64 {
         self.log.borrow().seq
+    }
+
+    fn write_max(&self) -> u64 {
+        self.config.request_max(&self.geometry, self.geometry.block)
+    }
+
+    fn changes(&self, to: Range<u64>, base: Option<u64>) -> (Vec<Changed>, Option<u64>) {
+        self.map.borrow().changed(to, base, LOOKS)
     }
 
     fn first_mapped(&self, blocks: Range<u64>) -> Option<Range<u64>> {

@@ -11,6 +11,7 @@ mod part;
 mod ranges;
 mod recovery;
 mod resize;
+mod sent;
 mod shared;
 mod shortage;
 mod space;

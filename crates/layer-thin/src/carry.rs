@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::catalogue::Entry;
 use super::change::Cut;
-use super::order::{Copied, Order};
+use super::order::{Copied, Order, Transfer};
 use super::{Compared, ManageError, Manager, Remap, Space};
 
 /// Bytes that are compared at once when volumes are to share.
@@ -50,6 +50,8 @@ impl<V: Remap> Manager<V> {
                 self.delete(below, names).await?;
                 return Ok(json!({ "deleted": names }).to_string());
             }
+            Order::Hold { names, held } => self.hold(below, names, *held).await?,
+            Order::Transfer(step) => return Ok(self.transfer(below, step).await?.to_string()),
             Order::Resize { name, bytes } => self.resize(below, name, *bytes, Cut::Refused).await?,
             Order::Rename { name, to } => self.rename(below, name, to).await?,
         }
@@ -59,9 +61,27 @@ impl<V: Remap> Manager<V> {
             Order::Rename { to, .. } => told(to),
             Order::Clone(Copied { name, .. }) => told(name),
             Order::Snapshot(pairs) => pairs.iter().map(|pair| told(&pair.name)).collect(),
-            Order::List | Order::Usage | Order::Dedup { .. } | Order::Delete(_) => unreachable!("answered above"),
+            Order::Hold { names, .. } => names.iter().map(told).collect(),
+            Order::List | Order::Usage | Order::Dedup { .. } | Order::Delete(_) | Order::Transfer(_) => {
+                unreachable!("answered above")
+            }
         };
         Ok(answer?.to_string())
+    }
+
+    async fn transfer(&self, below: &Below, step: &Transfer) -> Result<Value, ManageError> {
+        match step {
+            Transfer::Changes { name, start, base } => self.changes(name, *start, base.as_deref()),
+            Transfer::Read { name, id, start, bytes } => self.read(below, (name, *id), *start, *bytes).await,
+            Transfer::Begin(incoming) => self.begin(below, incoming).await,
+            Transfer::Data { volume, start, base64 } => self.store(below, volume, *start, base64).await,
+            Transfer::Zero { volume, start, bytes } => self.empty(below, volume, *start, *bytes).await,
+            Transfer::Keep { volume, start } => self.keep(below, volume, *start).await,
+            Transfer::End { volume, snapshot, force } => {
+                let entry = self.end(below, volume, snapshot, *force).await?;
+                Ok(self.describe(&entry))
+            }
+        }
     }
 
     /// Only one volume of it at a time is held in pieces.
@@ -76,6 +96,8 @@ impl<V: Remap> Manager<V> {
             "id": entry.id,
             "bytes": entry.blocks * self.block(),
             "snapshot": entry.read_only,
+            "held": entry.held,
+            "received_bytes": entry.received,
             "of": self.catalogue.borrow().name_of(entry.parent),
             "port_bytes": self.offered(&entry.name),
         })

@@ -31,6 +31,12 @@ pub const NAME_MAX: usize = 64;
 const CAPACITY_MIN: u64 = 1 << 40;
 /// What the page of an entry holds: no other page or record of a volume has this kind.
 const ENTRY: u16 = 3;
+/// Flags of an entry. Those of `COPIED` need the [`RawCopy`] behind it.
+const SNAPSHOT: u8 = 1;
+const HELD: u8 = 2;
+const HAS_CONTENT: u8 = 4;
+const RECEIVING: u8 = 8;
+const COPIED: u8 = HAS_CONTENT | RECEIVING;
 
 /// One volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +53,13 @@ pub struct Entry {
     pub capacity: u64,
     /// A snapshot: never changes.
     pub read_only: bool,
+    /// A snapshot that no order deletes.
+    pub held: bool,
+    /// Number of its content, drawn when a snapshot is made. A snapshot that was received elsewhere has the same one. 0
+    /// for a volume that changes, and for a snapshot of an earlier esker.
+    pub content: u128,
+    /// While a snapshot is received here: the leading bytes that are durable.
+    pub received: Option<u64>,
     /// What it is called.
     pub name: String,
 }
@@ -137,7 +150,33 @@ struct RawEntry {
     name: [u8; NAME_MAX],
 }
 
+/// What follows in the payload of an entry of a snapshot that can be sent, or that is received.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawCopy {
+    content: [u8; 16],
+    received: U64,
+    reserved: U64,
+}
+
 impl Entry {
+    /// A volume that changes: `blocks` from `start` on, in room for `capacity`.
+    pub fn volume(name: &str, id: u64, start: u64, (blocks, capacity): (u64, u64)) -> Entry {
+        let name = name.to_string();
+        Entry {
+            id,
+            parent: 0,
+            start,
+            blocks,
+            capacity,
+            read_only: false,
+            held: false,
+            content: 0,
+            received: None,
+            name,
+        }
+    }
+
     /// The blocks that it has.
     pub fn range(&self) -> std::ops::Range<u64> {
         self.start..self.start + self.blocks
@@ -153,7 +192,7 @@ impl Entry {
         let mut name = [0; NAME_MAX];
         name[..self.name.len()].copy_from_slice(self.name.as_bytes());
         let raw = RawEntry {
-            flags: self.read_only.into(),
+            flags: self.flags(),
             name_len: u8::try_from(self.name.len()).expect("a name fits in its field"),
             reserved: [0; 6],
             id: self.id.into(),
@@ -163,9 +202,26 @@ impl Entry {
             capacity: self.capacity.into(),
             name,
         };
+        let copy = RawCopy {
+            content: self.content.to_le_bytes(),
+            received: self.received.unwrap_or_default().into(),
+            reserved: 0.into(),
+        };
+        let copy = if raw.flags & COPIED == 0 { &[] } else { copy.as_bytes() };
         let mut bytes = vec![0; block];
-        Page { id: volume, place, generation: 0, kind: ENTRY, payload: raw.as_bytes() }.seal(&mut bytes);
+        let payload = [raw.as_bytes(), copy].concat();
+        Page { id: volume, place, generation: 0, kind: ENTRY, payload: &payload }.seal(&mut bytes);
         bytes
+    }
+
+    fn flags(&self) -> u8 {
+        let all = [
+            (self.read_only, SNAPSHOT),
+            (self.held, HELD),
+            (self.content != 0, HAS_CONTENT),
+            (self.received.is_some(), RECEIVING),
+        ];
+        all.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag)
     }
 
     /// Reads the entry at a place of the catalogue of `volume`.
@@ -176,9 +232,24 @@ impl Entry {
         let wanted = PageId { id: volume, place, generations: 0..=0, kind: ENTRY };
         let page = Page::unseal(bytes, &wanted).map_err(|_| CatalogueError::Damaged(place))?;
         let wrong = |what| CatalogueError::Range(place, what);
-        let raw = RawEntry::ref_from_bytes(page.payload).map_err(|_| wrong("another length"))?;
-        if raw.flags > 1 || raw.reserved != [0; 6] {
+        let (raw, rest) = RawEntry::ref_from_prefix(page.payload).map_err(|_| wrong("another length"))?;
+        if raw.flags >= 2 * RECEIVING || raw.reserved != [0; 6] {
             return Err(wrong("flags that a newer esker may know"));
+        }
+        let has = |flag| raw.flags & flag != 0;
+        let copy = has(COPIED).then(|| RawCopy::ref_from_bytes(rest)).transpose();
+        let copy = copy.map_err(|_| wrong("another length"))?;
+        let content = copy.map_or(0, |copy| u128::from_le_bytes(copy.content));
+        let received = copy.map_or(0, |copy| copy.received.get());
+        // Only a snapshot is held, only what is received is not one yet, and only that has received bytes.
+        let is_odd = (has(HELD) && !has(SNAPSHOT))
+            || (has(RECEIVING) && (has(SNAPSHOT) || !has(HAS_CONTENT)))
+            || (has(HAS_CONTENT) && !has(SNAPSHOT) && !has(RECEIVING))
+            || has(HAS_CONTENT) != (content != 0)
+            || (!has(RECEIVING) && received != 0)
+            || copy.is_some_and(|copy| copy.reserved.get() != 0);
+        if is_odd || (copy.is_none() && !rest.is_empty()) {
+            return Err(wrong("flags or numbers that do not fit together"));
         }
         let name = raw.name.get(..usize::from(raw.name_len)).and_then(|name| std::str::from_utf8(name).ok());
         let name = name.filter(|name| is_sound_name(name)).ok_or(wrong("no sound name"))?.to_string();
@@ -188,11 +259,12 @@ impl Entry {
         if id == 0 || blocks == 0 || blocks > capacity || !is_inside {
             return Err(wrong("numbers out of range"));
         }
-        Ok(Entry { id, parent, start, blocks, capacity, read_only: raw.flags == 1, name })
+        let (read_only, held, received) = (has(SNAPSHOT), has(HELD), has(RECEIVING).then_some(received));
+        Ok(Entry { id, parent, start, blocks, capacity, read_only, held, content, received, name })
     }
 }
 
-const _: () = assert!(PAGE_HEADER + size_of::<RawEntry>() == 160, "an entry fits the smallest block");
+const _: () = assert!(PAGE_HEADER + size_of::<RawEntry>() + size_of::<RawCopy>() == 192, "the smallest block has room");
 
 /// Whether a volume may be called so: as all names in a stack text.
 pub fn is_sound_name(name: &str) -> bool {

@@ -19,16 +19,27 @@ pub(super) enum Cut {
 }
 
 /// What an order says of a volume that it makes.
-struct Made {
-    blocks: u64,
-    parent: u64,
-    read_only: bool,
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) blocks: u64,
+    pub(super) parent: u64,
+    pub(super) read_only: bool,
+    pub(super) content: u128,
+    pub(super) received: Option<u64>,
 }
 
 impl<V: Remap> Manager<V> {
     /// Carries out range operations and changes of the catalogue, all of them or none, durable on return.
-    async fn commit(&self, below: &Below, mut ranges: Vec<RangeOp>, edit: Edit<'_>) -> Result<(), ManageError> {
+    pub(super) async fn commit(
+        &self,
+        below: &Below,
+        mut ranges: Vec<RangeOp>,
+        edit: Edit<'_>,
+    ) -> Result<(), ManageError> {
         let block = self.block();
+        if ranges.is_empty() && edit.len() == 0 {
+            return Ok(());
+        }
         if ranges.len() + edit.len() > self.ranges_max {
             return Err(ManageError::Long(ranges.len() + edit.len(), self.ranges_max));
         }
@@ -60,16 +71,19 @@ impl<V: Remap> Manager<V> {
     pub(super) async fn create(&self, below: &Below, name: &str, bytes: u64) -> Result<(), ManageError> {
         let blocks = self.blocks_of(bytes)?;
         let mut edit = Edit::of(&self.catalogue);
-        self.add(&mut edit, name, Made { blocks, parent: 0, read_only: false })?;
+        self.add(&mut edit, name, Made { blocks, ..Made::default() })?;
         self.commit(below, Vec::new(), edit).await
     }
 
     /// Clones volumes, all at one moment.
     pub(super) async fn copy(&self, below: &Below, pairs: &[Copied], read_only: bool) -> Result<(), ManageError> {
-        let sources = pairs.iter().map(|pair| Ok(self.entry(&pair.of)?.1)).collect::<Result<Vec<_>, ManageError>>()?;
+        let sources = pairs.iter().map(|pair| Ok(self.whole(&pair.of)?.1)).collect::<Result<Vec<_>, ManageError>>()?;
         let (mut ranges, mut edit) = (Vec::new(), Edit::of(&self.catalogue));
-        for (source, Copied { name, .. }) in sources.iter().zip(pairs) {
-            let made = Made { blocks: source.blocks, parent: source.id, read_only };
+        // In virtual time two draws of one instant are equal, and records have numbers.
+        let drawn = self.volume.rt().unique() ^ u128::from(self.volume.next_number());
+        for (number, (source, Copied { name, .. })) in (0..).zip(sources.iter().zip(pairs)) {
+            let content = if read_only { drawn.wrapping_add(number) } else { 0 };
+            let made = Made { blocks: source.blocks, parent: source.id, read_only, content, received: None };
             let start = self.add(&mut edit, name, made)?;
             ranges.push(RangeOp::Clone { src: bytes_of(source.range(), self.block()), dst: start * self.block() });
         }
@@ -78,7 +92,7 @@ impl<V: Remap> Manager<V> {
 
     /// Gives a volume the size and content of another one.
     pub(super) async fn rollback(&self, below: &Below, name: &str, to: &str, force: bool) -> Result<(), ManageError> {
-        let ((place, entry), (_, source)) = (self.changeable(name)?, self.entry(to)?);
+        let ((place, entry), (_, source)) = (self.changeable(name)?, self.whole(to)?);
         if name == to {
             return Err(ManageError::Same(name.to_string()));
         }
@@ -116,6 +130,9 @@ impl<V: Remap> Manager<V> {
             }
             let (place, entry) = self.entry(name)?;
             self.demand_unserved(name)?;
+            if entry.held {
+                return Err(ManageError::Held(name.clone()));
+            }
             ranges.push(delete(entry.range(), self.block()));
             edit.take(place);
         }
@@ -149,8 +166,21 @@ impl<V: Remap> Manager<V> {
         self.commit(below, ranges, edit).await
     }
 
+    /// Keeps snapshots from being deleted, or lets them be deleted again.
+    pub(super) async fn hold(&self, below: &Below, names: &[String], held: bool) -> Result<(), ManageError> {
+        let mut edit = Edit::of(&self.catalogue);
+        for name in names {
+            match self.entry(name)? {
+                (_, entry) if !entry.read_only => return Err(ManageError::Changes(name.clone())),
+                (_, entry) if entry.held == held => {}
+                (place, entry) => edit.put(place, Entry { held, ..entry })?,
+            }
+        }
+        self.commit(below, Vec::new(), edit).await
+    }
+
     pub(super) async fn rename(&self, below: &Below, name: &str, to: &str) -> Result<(), ManageError> {
-        let (place, entry) = self.entry(name)?;
+        let (place, entry) = self.whole(name)?;
         self.demand_unserved(name)?;
         self.demand_new(to)?;
         let mut edit = Edit::of(&self.catalogue);
@@ -159,15 +189,16 @@ impl<V: Remap> Manager<V> {
     }
 
     /// Adds an entry to those that an order makes: the first block of its volume.
-    fn add(&self, edit: &mut Edit<'_>, name: &str, made: Made) -> Result<u64, ManageError> {
+    pub(super) fn add(&self, edit: &mut Edit<'_>, name: &str, made: Made) -> Result<u64, ManageError> {
         self.demand_new(name)?;
-        let Made { blocks, parent, read_only } = made;
+        let Made { blocks, parent, read_only, content, received } = made;
         let (start, capacity) = self.room(blocks)?;
         let place =
             self.catalogue.borrow().free_place().ok_or(ManageError::Full(blocks.saturating_mul(self.block())))?;
         // Each order adds more records to the log than it makes volumes, so numbers never come twice.
         let id = self.volume.next_number() + edit.len() as u64;
-        edit.put(place, Entry { id, parent, start, blocks, capacity, read_only, name: name.to_string() })?;
+        let entry = Entry::volume(name, id, start, (blocks, capacity));
+        edit.put(place, Entry { parent, read_only, content, received, ..entry })?;
         Ok(start)
     }
 
@@ -186,21 +217,29 @@ impl<V: Remap> Manager<V> {
         found.ok_or_else(|| ManageError::Unknown(name.to_string()))
     }
 
-    fn changeable(&self, name: &str) -> Result<(u64, Entry), ManageError> {
+    /// The same, unless it is still being received.
+    pub(super) fn whole(&self, name: &str) -> Result<(u64, Entry), ManageError> {
         match self.entry(name)? {
+            (_, entry) if entry.received.is_some() => Err(ManageError::Partial(name.to_string())),
+            found => Ok(found),
+        }
+    }
+
+    pub(super) fn changeable(&self, name: &str) -> Result<(u64, Entry), ManageError> {
+        match self.whole(name)? {
             (_, entry) if entry.read_only => Err(ManageError::ReadOnly(name.to_string())),
             found => Ok(found),
         }
     }
 
-    fn blocks_of(&self, bytes: u64) -> Result<u64, ManageError> {
+    pub(super) fn blocks_of(&self, bytes: u64) -> Result<u64, ManageError> {
         match bytes > 0 && bytes.is_multiple_of(self.block()) {
             true => Ok(bytes / self.block()),
             false => Err(ManageError::Size(bytes, self.volume.block())),
         }
     }
 
-    fn demand_new(&self, name: &str) -> Result<(), ManageError> {
+    pub(super) fn demand_new(&self, name: &str) -> Result<(), ManageError> {
         match self.catalogue.borrow().get(name) {
             Some(_) => Err(ManageError::Exists(name.to_string())),
             None if is_sound_name(name) => Ok(()),
@@ -219,13 +258,13 @@ impl<V: Remap> Manager<V> {
     }
 
     /// Clients of a port are about to find other bytes in these blocks of its volume.
-    fn note_change(&self, below: &Below, name: &str, blocks: Range<u64>) {
+    pub(super) fn note_change(&self, below: &Below, name: &str, blocks: Range<u64>) {
         let Some(port) = self.port_places.get(name).filter(|_| self.window_is_open(name)) else { return };
         below.note_change(*port as u16, bytes_of(blocks, self.block()));
     }
 
     /// A size may change unless a layer was built for it. While this layer opens, those above are still to be.
-    fn demand_free(&self, name: &str, before: u64, after: u64) -> Result<(), ManageError> {
+    pub(super) fn demand_free(&self, name: &str, before: u64, after: u64) -> Result<(), ManageError> {
         let port = self.port(name).filter(|_| before != after && self.window_is_open(name));
         match port.and_then(|port| port.kept.borrow().clone()) {
             Some(by) => Err(ManageError::Kept(name.to_string(), by)),
@@ -240,7 +279,7 @@ impl<V: Remap> Manager<V> {
         }
     }
 
-    fn demand_size(&self, name: &str, blocks: u64, offered: u64) -> Result<(), ManageError> {
+    pub(super) fn demand_size(&self, name: &str, blocks: u64, offered: u64) -> Result<(), ManageError> {
         match blocks * self.block() < offered {
             true => Err(ManageError::Ported(name.to_string(), offered, blocks * self.block())),
             false => Ok(()),

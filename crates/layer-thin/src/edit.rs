@@ -67,8 +67,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, start: u64) -> Entry {
-        let (blocks, capacity) = (2048, 1 << 31);
-        Entry { id: start + 1, parent: 0, start, blocks, capacity, read_only: false, name: name.to_string() }
+        Entry::volume(name, start + 1, start, (2048, 1 << 31))
     }
 
     fn catalogue() -> RefCell<Catalogue> {

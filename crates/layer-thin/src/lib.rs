@@ -20,7 +20,12 @@ mod edit;
 mod gaps;
 pub mod order;
 pub mod ports;
+mod receive;
 pub mod remap;
+pub mod retention;
+mod send;
+pub mod stream;
+pub mod transfer;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -37,7 +42,7 @@ use change::Cut;
 use order::OrderError;
 use ports::{Port, Window};
 use remap::METADATA;
-pub use remap::{Compared, LOGICAL_BLOCKS, Remap, Space, Spaces};
+pub use remap::{Changed, Compared, LOGICAL_BLOCKS, Remap, Space, Spaces};
 
 /// Why an order was not carried out. Nothing was changed then.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -81,6 +86,49 @@ pub enum ManageError {
     /// A snapshot.
     #[error("\"{0}\" is a snapshot and never changes; make a clone of it that may")]
     ReadOnly(String),
+    /// A snapshot that must stay.
+    #[error("\"{0}\" is held, so that no order deletes it; `esker volume release {0}` lets it go")]
+    Held(String),
+    /// No snapshot.
+    #[error("\"{0}\" is a volume that changes; make a snapshot of it with `esker volume snapshot {0} NAME`")]
+    Changes(String),
+    /// Content that is still coming.
+    #[error("\"{0}\" is received and not complete; receive the rest, or delete it")]
+    Partial(String),
+    /// A name that is taken by something else than what is received.
+    #[error("there is no \"{0}\", where a snapshot is received; begin with the first byte")]
+    NotReceiving(String),
+    /// A stream that goes on where nothing ends.
+    #[error(
+        "the stream goes on at byte {1}, and \"{0}\" has {2} bytes of that snapshot; send it from byte {2} on (--start)"
+    )]
+    Gap(String, u64, u64),
+    /// A snapshot that is not there.
+    #[error("no snapshot here is the one from which the stream differs; send the whole snapshot, or from another one")]
+    NoBase,
+    /// A volume that is not what the stream differs from.
+    #[error(
+        "\"{0}\" is not as \"{1}\", from which the stream differs; roll it back with `esker volume rollback {0} {1}`, or \
+         overwrite it (force)"
+    )]
+    Diverged(String, String),
+    /// A snapshot that is there already.
+    #[error("\"{0}\" has this content already")]
+    Received(String),
+    /// A snapshot of an earlier esker.
+    #[error(
+        "\"{0}\" has no number for its content, because an earlier esker made it; make a snapshot of it, and send that"
+    )]
+    Unnumbered(String),
+    /// Another snapshot of that name.
+    #[error("\"{0}\" is not the snapshot that was there; begin again")]
+    Replaced(String),
+    /// Bytes that cannot be meant.
+    #[error("{0} bytes from byte {1} on are not inside \"{2}\", or no multiples of its blocks")]
+    Outside(u64, u64, String),
+    /// Not Base64.
+    #[error("the data is no Base64: {0}")]
+    Base64(#[from] base64::DecodeError),
     /// Not enough room where it is.
     #[error("\"{0}\" has room for {1} bytes where it lies; make a clone of \"{2}\" instead")]
     Narrow(String, u64, String),
@@ -197,7 +245,7 @@ impl<V: Remap> Manager<V> {
             Some(entry) if entry.blocks * self.block() < port.bytes.get() => {
                 self.resize(below, &port.name, port.bytes.get(), Cut::Refused).await?;
             }
-            Some(_) => {}
+            Some(_) => drop(self.whole(&port.name)?),
         }
         Ok(self.window(&port.name).expect("it is there now"))
     }

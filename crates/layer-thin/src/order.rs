@@ -12,10 +12,31 @@ pub const ALL: &[OrderInfo] = &[
     info("clone", "VOLUME NAME", "Makes a volume with the content of another one."),
     info("rollback", "VOLUME TO [force]", "Gives a volume the size and content of another one."),
     info("delete", "NAME...", "Deletes volumes, all of them or none."),
+    info("hold", "SNAPSHOT...", "Keeps snapshots from being deleted."),
+    info("release", "SNAPSHOT...", "Lets snapshots be deleted again."),
     info("resize", "NAME SIZE", "Changes the size of a volume."),
     info("rename", "NAME NEW", "Changes the name of a volume."),
     info("usage", "", "Shows the space that each volume takes."),
     info("dedup", "FROM TO", "Lets TO use the storage of FROM for blocks that are equal in both."),
+    info(
+        "changes",
+        "SNAPSHOT START [BASE]",
+        "Shows the ranges of a snapshot that hold data, or that differ from BASE.",
+    ),
+    info("read", "SNAPSHOT ID START SIZE", "Reads a snapshot, as Base64."),
+    info(
+        "receive",
+        "VOLUME SNAPSHOT SIZE CONTENT BASE START [force]",
+        "Makes ready to receive a snapshot of a volume.",
+    ),
+    info("receive-data", "VOLUME START BASE64", "Stores bytes of the snapshot that a volume receives."),
+    info("receive-zero", "VOLUME START SIZE", "Empties a range of the snapshot that a volume receives."),
+    info("receive-keep", "VOLUME START", "Makes what was received before byte START durable."),
+    info(
+        "receive-end",
+        "VOLUME SNAPSHOT [force]",
+        "Gives a volume the size and content that it received, and keeps them as a snapshot.",
+    ),
 ];
 
 const fn info(name: &'static str, arguments: &'static str, doc: &'static str) -> OrderInfo {
@@ -49,6 +70,13 @@ pub enum Order {
     },
     /// Forget volumes, all of them or none.
     Delete(Vec<String>),
+    /// Let no order delete snapshots, or let orders delete them again: all of them or none.
+    Hold {
+        /// The snapshots.
+        names: Vec<String>,
+        /// Whether they are held from now on.
+        held: bool,
+    },
     /// Change a size.
     Resize {
         /// Whose.
@@ -72,6 +100,88 @@ pub enum Order {
         /// Gives its own back.
         to: String,
     },
+    /// A step of sending or receiving.
+    Transfer(Transfer),
+}
+
+/// A step of sending a snapshot or of receiving one. Numbers of bytes are plain: programs say them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// Tell which ranges of a snapshot hold data, or differ from those of another one.
+    Changes {
+        /// The snapshot.
+        name: String,
+        /// First byte that counts.
+        start: u64,
+        /// The other one.
+        base: Option<String>,
+    },
+    /// Read a snapshot.
+    Read {
+        /// Its name.
+        name: String,
+        /// Its number, so that another one of that name is not taken for it.
+        id: u64,
+        /// First byte.
+        start: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Make ready to receive.
+    Begin(Incoming),
+    /// Store bytes.
+    Data {
+        /// The volume that receives.
+        volume: String,
+        /// First byte.
+        start: u64,
+        /// The bytes, as Base64.
+        base64: String,
+    },
+    /// Empty a range.
+    Zero {
+        /// The volume that receives.
+        volume: String,
+        /// First byte.
+        start: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Make what was received durable.
+    Keep {
+        /// The volume that receives.
+        volume: String,
+        /// All bytes before this one were received.
+        start: u64,
+    },
+    /// All was received.
+    End {
+        /// The volume that receives.
+        volume: String,
+        /// The name of the snapshot.
+        snapshot: String,
+        /// Even if it is served or has changed.
+        force: bool,
+    },
+}
+
+/// What is to be received.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Incoming {
+    /// The volume that is to have it.
+    pub volume: String,
+    /// The name of the snapshot.
+    pub snapshot: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The number of its content.
+    pub content: u128,
+    /// That of the snapshot from which it differs; 0 if there is none.
+    pub base: u128,
+    /// First byte that comes.
+    pub start: u64,
+    /// Even if the volume is served, has changed, or holds something else.
+    pub force: bool,
 }
 
 /// One volume, and the name of what is made of it.
@@ -95,6 +205,9 @@ pub enum OrderError {
     /// A size that is none.
     #[error("\"{0}\" is no size; write a number of bytes, with a unit such as 10GiB if you like")]
     Size(String),
+    /// A number that is none.
+    #[error("\"{0}\" is no number")]
+    Number(String),
 }
 
 impl OrderError {
@@ -132,9 +245,54 @@ impl Order {
             ["delete", ref names @ ..] if !names.is_empty() => {
                 Order::Delete(names.iter().map(ToString::to_string).collect())
             }
+            ["hold" | "release", ref names @ ..] if !names.is_empty() => {
+                Order::Hold { names: names.iter().map(ToString::to_string).collect(), held: words[0] == "hold" }
+            }
+            ["changes" | "read" | "receive", ..] => Transfer::parse(&words).map(Order::Transfer)?,
+            [step, ..] if step.starts_with("receive-") => Transfer::parse(&words).map(Order::Transfer)?,
             ["rename", name, to] => Order::Rename { name: name.to_string(), to: to.to_string() },
             ["dedup", from, to] => Order::Dedup { from: from.to_string(), to: to.to_string() },
             _ => return Err(OrderError::unknown(&words)),
+        })
+    }
+}
+
+impl Transfer {
+    fn parse(words: &[&str]) -> Result<Transfer, OrderError> {
+        let number = |text: &str| text.parse().map_err(|_| OrderError::Number(text.to_string()));
+        let content = |text: &str| u128::from_str_radix(text, 16).map_err(|_| OrderError::Number(text.to_string()));
+        let is_flag = |flag: &[&str]| matches!(flag, [] | ["force"]);
+        Ok(match *words {
+            ["changes", name, start] => Transfer::Changes { name: name.to_string(), start: number(start)?, base: None },
+            ["changes", name, start, base] => {
+                Transfer::Changes { name: name.to_string(), start: number(start)?, base: Some(base.to_string()) }
+            }
+            ["read", name, id, start, bytes] => {
+                Transfer::Read { name: name.to_string(), id: number(id)?, start: number(start)?, bytes: number(bytes)? }
+            }
+            ["receive", volume, snapshot, bytes, this, base, start, ref flag @ ..] if is_flag(flag) => {
+                Transfer::Begin(Incoming {
+                    volume: volume.to_string(),
+                    snapshot: snapshot.to_string(),
+                    bytes: number(bytes)?,
+                    content: content(this)?,
+                    base: content(base)?,
+                    start: number(start)?,
+                    force: !flag.is_empty(),
+                })
+            }
+            ["receive-data", volume, start, base64] => {
+                Transfer::Data { volume: volume.to_string(), start: number(start)?, base64: base64.to_string() }
+            }
+            ["receive-zero", volume, start, bytes] => {
+                Transfer::Zero { volume: volume.to_string(), start: number(start)?, bytes: number(bytes)? }
+            }
+            ["receive-keep", volume, start] => Transfer::Keep { volume: volume.to_string(), start: number(start)? },
+            ["receive-end", volume, snapshot, ref flag @ ..] if is_flag(flag) => {
+                let force = !flag.is_empty();
+                Transfer::End { volume: volume.to_string(), snapshot: snapshot.to_string(), force }
+            }
+            _ => return Err(OrderError::unknown(words)),
         })
     }
 }
@@ -163,7 +321,10 @@ mod tests {
     #[test]
     fn every_order_of_the_list_is_known() {
         for info in ALL {
-            let words = info.to_string().replace("SIZE", "1MiB").replace(['[', ']'], "").replace("...", "");
+            let size = if info.arguments.contains("START") { "1" } else { "1MiB" };
+            let numbers = ["START", "ID ", "CONTENT", "BASE "].into_iter();
+            let words = numbers.fold(info.to_string().replace("SIZE", size), |text, word| text.replace(word, "1 "));
+            let words = words.replace(['[', ']'], "").replace("...", "");
             assert!(order(&words).is_ok(), "{words}");
         }
     }

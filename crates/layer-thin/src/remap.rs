@@ -35,6 +35,14 @@ pub trait Remap: 'static {
     /// The number of the next change. Each change has a higher one than those before it, also after a restart.
     fn next_number(&self) -> u64;
 
+    /// Most bytes of a write.
+    fn write_max(&self) -> u64;
+
+    /// What `to` maps, or with `base` where it maps other blocks than as many blocks from `base` on. Tells nothing of
+    /// blocks that are surely equal. In order; looks at a bounded number of mappings, and says where to go on if there
+    /// are more.
+    fn changes(&self, to: Range<u64>, base: Option<u64>) -> (Vec<Changed>, Option<u64>);
+
     /// The first run of mapped logical blocks in a range.
     fn first_mapped(&self, blocks: Range<u64>) -> Option<Range<u64>>;
 
@@ -70,6 +78,15 @@ pub trait Remap: 'static {
 
     /// How many blocks are mapped, and what each of these ranges takes, which do not overlap.
     fn measure(&self, volumes: Vec<Range<u64>>) -> impl Future<Output = (u64, Spaces)>;
+}
+
+/// A run of blocks that are mapped otherwise than those of a base.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Changed {
+    /// The blocks.
+    pub blocks: Range<u64>,
+    /// Whether they are mapped: if not, they read as zeroes.
+    pub is_mapped: bool,
 }
 
 /// What came of a comparison.

@@ -23,6 +23,9 @@ const PATIENCE_MS_MAX: u64 = 600_000;
 /// How long a freeze lasts at most, unless the command says otherwise.
 const FREEZE_MS: u64 = 30_000;
 
+/// Longest word of an order that a log shows.
+const WORD_SHOWN_MAX: usize = 200;
+
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
@@ -255,6 +258,11 @@ impl Command {
                 Ok(layer) => Spec { devices: vec![layer.shown(kinds)], ..Spec::default() }.to_line(),
                 Err(_) => NOT_SHOWN.to_string(),
             };
+        }
+        if let Command::Order { words, .. } = &mut command {
+            words.iter_mut().filter(|word| word.len() > WORD_SHOWN_MAX).for_each(|word| {
+                *word = format!("({} bytes)", word.len());
+            });
         }
         command.line().trim_end().to_string()
     }

@@ -125,11 +125,13 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
     Ok(Value::Null)
 }
 
+/// Orders that come by the thousand.
+const CALLS: [&str; 6] = ["control", "changes", "read", "receive-data", "receive-zero", "receive-keep"];
+
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
     let line = command.shown(shared.stack.kinds());
-    // A cleaner in another process makes many calls, and keeps a log of its own.
-    let is_call =
-        matches!(command, Command::Order { words, .. } if words.first().is_some_and(|word| word == "control"));
+    // A cleaner in another process, and a transfer of a snapshot, make many calls.
+    let is_call = matches!(command, Command::Order { words, .. } if words.first().is_some_and(|word| CALLS.contains(&word.as_str())));
     let level = if is_call { Level::Debug } else { Level::Info };
     match result {
         Ok(_) => shared.rt.log_event(level, "command", &[("command", &line)], format_args!("control: done: {line}")),

@@ -30,10 +30,15 @@ impl Run for List {
 
 fn render(answer: &serde_json::Value) -> String {
     let row = |volume: &serde_json::Value| {
-        let kind = if volume["snapshot"] == true { "snapshot" } else { "volume" };
+        let kind = match (volume["snapshot"] == true, volume["received_bytes"].is_u64()) {
+            (true, _) if volume["held"] == true => "snapshot, held".to_string(),
+            (true, _) => "snapshot".to_string(),
+            (false, true) => format!("received to {}", bytes(volume, "received_bytes")),
+            (false, false) => "volume".to_string(),
+        };
         let port = if volume["port_bytes"].is_u64() { bytes(volume, "port_bytes") } else { "-".to_string() };
         let of = volume["of"].as_str().unwrap_or("-").to_string();
-        vec![name(volume).to_string(), kind.to_string(), bytes(volume, "bytes"), of, port]
+        vec![name(volume).to_string(), kind, bytes(volume, "bytes"), of, port]
     };
     table(
         &["name", "kind", "size", "of", "port"],

@@ -19,6 +19,7 @@ mod planted;
 mod refusals;
 mod running;
 mod secured;
+mod sending;
 mod service;
 mod small_disk;
 mod stacks;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use esker_base::Stream;
 use esker_block::store::SparseStore;
 use esker_testkit::{Bound, Journal, Recorder, crash};
@@ -16,53 +18,58 @@ const MEDIUM: u64 = 1 << 20;
 const SEGMENT: u64 = 16 << 10;
 
 /// A manager over a medium, without a stack.
-struct Named {
-    bench: Bench,
-    manager: Manager<Volume>,
+pub(super) struct Named {
+    pub(super) bench: Bench,
+    pub(super) manager: Manager<Volume>,
 }
 
 impl Named {
-    async fn open(rt: &Rt, device: Rc<dyn Device>, ports: &str) -> Named {
+    pub(super) async fn open(rt: &Rt, device: Rc<dyn Device>, ports: &str) -> Named {
         Named::try_open(rt, device, ports).await.unwrap_or_else(|e| panic!("{e}"))
     }
 
-    async fn try_open(rt: &Rt, device: Rc<dyn Device>, ports: &str) -> Result<Named, String> {
+    pub(super) async fn try_open(rt: &Rt, device: Rc<dyn Device>, ports: &str) -> Result<Named, String> {
         let bench = Bench::try_open(rt, device, SEGMENT, 64 << 10).await?;
         let ports = ports::parse(ports, BLOCK as u64).unwrap_or_else(|e| panic!("{e}"));
         let manager = Manager::open(bench.volume.clone(), &bench.below(), Rc::new(ports), 20).await;
         Ok(Named { bench, manager: manager.map_err(|e| e.to_string())? })
     }
 
-    async fn ask(&self, text: &str) -> Result<Value, String> {
-        let words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
-        let answer = self.manager.ask(&self.bench.below(), &words).await.map_err(|e| e.to_string())?;
+    pub(super) async fn ask(&self, text: &str) -> Result<Value, String> {
+        self.order(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>()).await
+    }
+
+    pub(super) async fn order(&self, words: &[String]) -> Result<Value, String> {
+        let answer = self.manager.ask(&self.bench.below(), words).await.map_err(|e| e.to_string())?;
         Ok(serde_json::from_str(&answer).unwrap())
     }
 
-    async fn done(&self, text: &str) -> Value {
+    pub(super) async fn done(&self, text: &str) -> Value {
         self.ask(text).await.unwrap_or_else(|e| panic!("{text}: {e}"))
     }
 
-    fn entry(&self, name: &str) -> Entry {
+    pub(super) fn entry(&self, name: &str) -> Entry {
         self.manager.entry(name).unwrap_or_else(|e| panic!("{e}")).1
     }
 
-    async fn write(&self, name: &str, at: u64, blocks: usize, value: u8) {
+    pub(super) async fn write(&self, name: &str, at: u64, blocks: usize, value: u8) {
         self.bench.write(self.entry(name).start + at, blocks, value).await;
     }
 
-    async fn values(&self, name: &str) -> Vec<u8> {
+    pub(super) async fn values(&self, name: &str) -> Vec<u8> {
         let entry = self.entry(name);
         self.bench.values(entry.start, entry.blocks).await
     }
 
-    /// Names and contents of all volumes.
-    async fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+    /// Names and contents of all volumes. Of those that are held or received, that stands behind the name.
+    pub(super) async fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let mut all = BTreeMap::new();
         for told in self.done("list").await.as_array().unwrap() {
-            let name = told["name"].as_str().unwrap().to_string();
-            let values = self.values(&name).await;
-            all.insert(name, values);
+            let name = told["name"].as_str().unwrap();
+            let values = self.values(name).await;
+            let held = if told["held"] == true { " held" } else { "" };
+            let received = told["received_bytes"].as_u64().map_or(String::new(), |bytes| format!(" with {bytes}"));
+            all.insert(format!("{name}{held}{received}"), values);
         }
         all
     }
@@ -187,6 +194,9 @@ fn wrong_orders_say_what_is_wrong_and_change_nothing() {
             ("rename db x", "take its port out"),
             ("rename v s", "\"s\" already"),
             ("dedup v v", "named twice"),
+            ("hold v", "is a volume that changes"),
+            ("hold s nothing", "no volume \"nothing\""),
+            ("receive-end v x", "there is no \"v-receiving\""),
             ("format v", "is no order"),
         ] {
             let error = named.ask(order).await.err().unwrap_or_else(|| panic!("{order} was done"));
@@ -195,6 +205,28 @@ fn wrong_orders_say_what_is_wrong_and_change_nothing() {
         }
         let many: String = (0..11).map(|i| format!(" v many-{i}")).collect();
         assert!(named.ask(&format!("snapshot{many}")).await.unwrap_err().contains("too many; 20 fit"));
+    });
+}
+
+#[test]
+fn a_held_snapshot_stays_until_it_is_released() {
+    on_fresh(async |rt, media| {
+        let named = Named::open(&rt, device(&rt, &media), "db=2KiB").await;
+        named.write("db", 0, 4, 1).await;
+        named.done("snapshot db s db t").await;
+        named.done("hold s t").await;
+        assert_eq!(named.done("hold s").await[0]["held"], true, "it may be said twice");
+        named.done("rename s u").await;
+        drop(named);
+        let named = Named::open(&rt, device(&rt, &media), "db=2KiB").await;
+        let refused = named.ask("delete t u").await.unwrap_err();
+        assert!(refused.contains("\"t\" is held") && refused.contains("esker volume release t"), "{refused}");
+        named.done("release t").await;
+        assert!(named.ask("delete t u").await.unwrap_err().contains("\"u\" is held"));
+        assert_eq!(named.contents().await.keys().collect::<Vec<_>>(), ["db", "t", "u held"], "all of them or none");
+        named.done("release u t").await;
+        named.done("delete t u").await;
+        assert_eq!(named.contents().await.len(), 1);
     });
 }
 
@@ -314,10 +346,10 @@ struct Acted {
 
 /// Draws what is to be done next, from what there is; the number makes new names.
 fn draw(rng: &mut Stream, model: &BTreeMap<String, Vec<u8>>, number: usize) -> String {
-    let names: Vec<&String> = model.keys().collect();
+    let names: Vec<&str> = model.keys().map(|key| key.split(' ').next().unwrap()).collect();
     let any = names[rng.below(names.len() as u64) as usize];
     let new = format!("n{number}");
-    match rng.below(9) {
+    match rng.below(15) {
         0 => format!("create {new} {}", 512 * (1 + rng.below(6))),
         1 => format!("snapshot {any} {new}"),
         2 => format!("snapshot {any} {new} db {new}b"),
@@ -326,6 +358,12 @@ fn draw(rng: &mut Stream, model: &BTreeMap<String, Vec<u8>>, number: usize) -> S
         5 => format!("delete {any}"),
         6 => format!("resize {any} {}", 512 * (1 + rng.below(8))),
         7 => format!("rename {any} {new}"),
+        8 => format!("hold {any}"),
+        9 => format!("release {any}"),
+        10 => format!("receive db {new} {} {} 0 0 force", 512 * (4 + rng.below(4)), number + 1),
+        11 => format!("receive-data db 512 {}", STANDARD.encode([number as u8 + 1; 512])),
+        12 => format!("receive-keep db {}", 512 * rng.below(5)),
+        13 => format!("receive-end db {new} force"),
         _ => format!("write {any}"),
     }
 }
@@ -354,6 +392,10 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
                 false
             }
             ("write", _) => false,
+            ("receive-data", _) => {
+                let _ = named.ask(&order).await;
+                false
+            }
             // As the stack does it: clients of a port are kept off the part that is cut.
             ("resize", _) => {
                 let bytes = order.rsplit(' ').next().unwrap().parse().unwrap();
@@ -375,12 +417,14 @@ async fn act(rt: &Rt, journal: &Journal, seed: u64, acts: usize) -> Acted {
 
 #[test]
 fn every_crash_state_shows_whole_orders_only() {
-    let (mut states, mut changes) = (0, 0);
+    let (mut states, mut changes, mut received) = (0, 0, 0);
     for seed in 1..=3 {
         let sim = Sim::new(SimConfig::seeded(seed));
         let (rt, journal) = (sim.rt(), Journal::default());
-        let acted = sim.block_on(async move { act(&rt, &journal, seed, 40).await });
+        let acted = sim.block_on(async move { act(&rt, &journal, seed, 60).await });
         changes += acted.durable.len();
+        let is_told = |words: &str| acted.models.iter().flat_map(BTreeMap::keys).any(|key| key.contains(words));
+        received += u32::from(is_told(" with ")) + u32::from(is_told(" held"));
         let opened = *acted.durable.keys().next().unwrap();
         let bound = Bound { states_max: 4, seed };
         let walked = crash::for_each_state(&acted.journal, bound, |point, images| {
@@ -402,4 +446,5 @@ fn every_crash_state_shows_whole_orders_only() {
         walked.unwrap_or_else(|lost| panic!("seed {seed}: {lost}"));
     }
     assert!(states > 1000 && changes > 60, "only {states} states of {changes} changes");
+    assert!(received > 4, "snapshots are held and received in {received} of 6 places alone");
 }

@@ -5,8 +5,7 @@ use super::*;
 const VOLUME: u128 = 0x0123_4567_89ab_cdef_0011_2233_4455_6677;
 
 fn entry(name: &str, start: u64) -> Entry {
-    let (blocks, capacity) = (2048, 1 << 31);
-    Entry { id: 77, parent: 12, start, blocks, capacity, read_only: true, name: name.to_string() }
+    Entry { parent: 12, read_only: true, ..Entry::volume(name, 77, start, (2048, 1 << 31)) }
 }
 
 #[test]
@@ -42,6 +41,37 @@ fn golden_bytes_read_as_they_were_written() {
 }
 
 #[test]
+fn entries_with_a_content_number_read_as_they_were_written() {
+    let golden = include_bytes!("../../golden/volumes-v2-sent.bin");
+    let sent = Entry { held: true, content: 0xfedc << 96 | 7, ..entry("db-monday", 1 << 31) };
+    let received = Entry { read_only: false, content: 9, received: Some(8192), ..entry("db-receiving", 0) };
+    assert!(
+        [sent.encode(512, VOLUME, 3), received.encode(512, VOLUME, 4)].concat() == golden,
+        "the format has changed: a new version, or a mistake"
+    );
+    assert_eq!(Entry::decode(&golden[..512], VOLUME, 3), Ok(sent));
+    assert_eq!(Entry::decode(&golden[512..], VOLUME, 4), Ok(received));
+    let at = [offset_of!(RawCopy, content), offset_of!(RawCopy, received), offset_of!(RawCopy, reserved)];
+    assert_eq!(at.map(|at| PAGE_HEADER + size_of::<RawEntry>() + at), [160, 176, 184]);
+}
+
+#[test]
+fn flags_that_do_not_fit_together_are_refused() {
+    let whole = Entry { content: 9, ..entry("v", 0) };
+    let odd = [
+        Entry { read_only: false, held: true, ..whole.clone() },
+        Entry { read_only: false, ..whole.clone() },
+        Entry { received: Some(0), ..whole.clone() },
+        Entry { content: 0, received: Some(1), read_only: false, ..whole.clone() },
+    ];
+    for entry in odd {
+        let error = Entry::decode(&entry.encode(512, VOLUME, 3), VOLUME, 3).unwrap_err().to_string();
+        assert!(error.contains("do not fit together"), "{entry:?}: {error}");
+    }
+    assert!(Entry::decode(&whole.encode(512, VOLUME, 3), VOLUME, 3).is_ok());
+}
+
+#[test]
 fn any_damaged_byte_that_says_something_is_found() {
     let (whole, entry) = (head(512, VOLUME), entry("v", 0).encode(512, VOLUME, 3));
     let damaged = |bytes: &[u8], at: usize| {
@@ -74,8 +104,9 @@ fn numbers_that_no_esker_writes_are_refused_under_a_right_checksum() {
         let error = Entry::decode(&forged, VOLUME, 3).unwrap_err().to_string();
         assert!(error.contains(words), "byte {at}: {error}");
     };
-    check(48, &[2], "flags");
+    check(48, &[16], "flags");
     check(52, &[1], "flags");
+    check(48, &[HELD], "do not fit together");
     check(49, &[0], "name");
     check(49, &[65], "name");
     check(96, b".", "name");
