@@ -291,6 +291,12 @@ pub trait Extension {
         None
     }
 
+    /// Whether it does without lower device `lower` now, sends nothing there but looks, and takes any other device in
+    /// its place.
+    fn spares(&self, _lower: usize) -> bool {
+        false
+    }
+
     /// What it tells about itself.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()

@@ -102,6 +102,7 @@ fn answer_max(command: &Command) -> Duration {
         }
         Command::Insert { patience_ms, .. }
         | Command::Remove { patience_ms, .. }
+        | Command::Replace { patience_ms, .. }
         | Command::Reorder { patience_ms, .. }
         | Command::Resize { patience_ms, .. }
         | Command::Sync { patience_ms }

@@ -39,6 +39,7 @@ mod listeners;
 mod local;
 mod log;
 mod meters;
+mod mirrors;
 mod notify;
 mod opened_stack;
 mod outputs;

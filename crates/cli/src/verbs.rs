@@ -37,6 +37,11 @@ mod lfs_cleaner;
 mod lfs_log;
 mod man;
 mod meters;
+mod mirror_offline;
+mod mirror_replace;
+mod mirror_rescan;
+mod mirror_scrub;
+mod mirror_status;
 mod mount;
 mod nfs_generate;
 mod nfs_replay;
@@ -94,6 +99,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
     ("volume", "Manage named volumes, their snapshots and clones"),
+    ("mirror", "Scrub mirrors, and replace their members"),
     ("blktrace", "Record, describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
     ("fs", "Make, check and try file systems"),
@@ -149,6 +155,11 @@ pub const ALL: &[Verb] = &[
     volume_resize::VERB,
     volume_rename::VERB,
     volume_dedup::VERB,
+    mirror_status::VERB,
+    mirror_scrub::VERB,
+    mirror_replace::VERB,
+    mirror_offline::VERB,
+    mirror_rescan::VERB,
     blktrace_record::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,

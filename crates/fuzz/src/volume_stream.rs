@@ -1,5 +1,6 @@
-//! Streams of snapshots: what is taken lies inside the snapshot, in order and as much as was announced, and reads
-//! alike when it is written back. Each input is tried as it is, and with right checksums, so that what lies behind them is reached.
+//! Streams of snapshots: what is taken lies inside the snapshot, in order and as much as was announced, and reads alike
+//! when it is written back. Each input is tried as it is, and with right checksums, so that what lies behind them is
+//! reached.
 
 use esker_framing::RECORD_HEADER;
 use esker_framing::superblock::reseal;

@@ -74,6 +74,11 @@ pub trait Stateful: Sized + 'static {
         None
     }
 
+    /// As [`Extension::spares`].
+    fn spares(&self, _lower: usize) -> bool {
+        false
+    }
+
     /// As [`Extension::stats`].
     fn stats(&self) -> Vec<Stat> {
         Vec::new()
@@ -179,6 +184,10 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
 
     fn orders(&self) -> Option<&dyn Orders> {
         S::orders(&self.config)
+    }
+
+    fn spares(&self, lower: usize) -> bool {
+        self.opened.get().is_some_and(|opened| opened.state.spares(lower))
     }
 
     fn stats(&self) -> Vec<Stat> {

@@ -34,6 +34,22 @@ enum Copied {
     Ended,
 }
 
+/// How far a resync is, as long as it goes on.
+struct Told<'a>(&'a Cell<Option<(u64, u64)>>);
+
+impl<'a> Told<'a> {
+    fn new(resync: &'a Cell<Option<(u64, u64)>>, all: u64) -> Told<'a> {
+        resync.set(Some((0, all)));
+        Told(resync)
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
 impl Mirror {
     /// Copies all regions in which members may differ from the source to those that may lack something. None if the
     /// stack has ended; false if some bytes could not be copied.
@@ -41,6 +57,8 @@ impl Mirror {
         let mut regions = self.superblock.borrow().dirty.clone();
         regions.unite(&self.suspect.borrow());
         let data = Rc::new(Cell::new(0));
+        let all = regions.iter().map(|region| self.bytes_of(region).len()).sum();
+        let _told = Told::new(&self.resync, all);
         let pieces = regions.iter().flat_map(|region| self.pieces(region));
         let steps = pieces.map(|piece| {
             let (mirror, handle, data) = (self.clone(), handle.clone(), data.clone());
@@ -56,7 +74,10 @@ impl Mirror {
                 self.suspect.borrow_mut().clear(piece.region);
             }
             match copied {
-                Copied::Done(_) => return true,
+                Copied::Done(_) => {
+                    self.resync.set(self.resync.get().map(|(done, all)| (done + piece.range.len(), all)));
+                    return true;
+                }
                 Copied::Stopped => drop(end.get_or_insert(Some(true))),
                 Copied::Ended => end = Some(None),
             }

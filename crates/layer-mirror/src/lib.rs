@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`superblock`] (the format), [`assemble`] (from superblocks to members), [`intent`] (regions
 //! in which members may differ), [`members`] (their states), `run` (requests), `resync` (work in the background),
-//! `copy` and `pace` (members that catch up), [`check`].
+//! `copy` and `pace` (members that catch up), `scrub`, [`orders`], [`check`].
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -17,9 +17,11 @@ mod copy;
 mod counts;
 pub mod intent;
 pub mod members;
+pub mod orders;
 mod pace;
 mod resync;
 mod run;
+mod scrub;
 mod statistics;
 pub mod superblock;
 #[cfg(test)]
@@ -30,7 +32,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Bio, BioError, Ctx, Ends, Flow, Kind, KindError, Layer, LayerHandle, Limits, Make, Mark, Op, OpKind, OpSet,
-    Param, ParamType, Routes, Stat, Step, Support, Trouble,
+    Orders, Param, ParamType, Routes, Stat, Step, Support, Trouble,
 };
 use esker_layer_kit::{Io, Stateful, StatefulLayer, Task};
 
@@ -76,6 +78,7 @@ pub static KIND: Kind = Kind {
     cost: Nanos(200),
     check: Some(check::MEDIA),
     stats: statistics::ALL,
+    orders: orders::ALL,
     ..Kind::stateful("mirror", "Holds the same data on several members (RAID-1).", PARAMS, build)
 };
 
@@ -110,6 +113,8 @@ pub struct Config {
     pub zeroes: bool,
     /// Whether all lower devices tell where data is.
     pub tells_extents: bool,
+    /// Takes orders of operators.
+    pub orderly: orders::Orderly,
 }
 
 /// Bytes of a piece that is copied to a member that catches up; changes of them wait meanwhile.
@@ -155,6 +160,7 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         busy: pieces("busy")?,
         zeroes,
         tells_extents: make.lowers.iter().all(|lower| lower.support(OpKind::Extents) != Support::No),
+        orderly: orders::Orderly::default(),
     };
     let discard = if zeroes { Support::Native } else { Support::No };
     let limits = Limits { size: data, ranges_max: 0, ..both }.with(OpKind::Discard, discard);
@@ -176,7 +182,11 @@ impl Stateful for Mirror {
     }
 
     async fn open(config: Config, io: Io) -> Result<Rc<Mirror>, KindError> {
-        Ok(Rc::new(Mirror::restore(config, &io).await?))
+        let orderly = config.orderly.clone();
+        let mirror = Rc::new(Mirror::restore(config, &io).await?);
+        let is_first = orderly.0.set(mirror.clone()).is_ok();
+        debug_assert!(is_first, "a layer is opened once");
+        Ok(mirror)
     }
 
     fn tasks(self: &Rc<Self>, handle: &LayerHandle) -> Vec<Task> {
@@ -204,6 +214,14 @@ impl Stateful for Mirror {
 
     fn close(&self) {
         self.background.close();
+    }
+
+    fn orders(config: &Config) -> Option<&dyn Orders> {
+        Some(&config.orderly)
+    }
+
+    fn spares(&self, lower: usize) -> bool {
+        self.members.state(lower) == members::State::Out
     }
 
     fn stats(&self) -> Vec<Stat> {

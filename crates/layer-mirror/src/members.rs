@@ -1,6 +1,6 @@
 //! The members of a running mirror: which is read, which are written, where the heads stand.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// What a member is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,10 @@ pub struct Member {
     state: Cell<State>,
     /// Where its last read or write ended: the estimate of its head.
     head: Cell<u64>,
+    /// Whether an operator took it out of use: it is not looked for.
+    pub(crate) withdrawn: Cell<bool>,
+    /// Why the last look did not bring it back.
+    pub(crate) trouble: RefCell<Option<String>>,
 }
 
 /// All members, by lower device.
@@ -28,7 +32,13 @@ pub struct Members(Vec<Member>);
 impl Members {
     /// From numbers and states.
     pub fn new(members: impl IntoIterator<Item = (Option<u16>, State)>) -> Members {
-        let member = |(number, state)| Member { number, state: Cell::new(state), head: Cell::new(0) };
+        let member = |(number, state)| Member {
+            number,
+            state: Cell::new(state),
+            head: Cell::new(0),
+            withdrawn: Cell::new(false),
+            trouble: RefCell::default(),
+        };
         Members(members.into_iter().map(member).collect())
     }
 
@@ -45,6 +55,17 @@ impl Members {
     /// Lower devices that take writes.
     pub fn written(&self) -> Vec<usize> {
         self.which(|state| state != State::Out)
+    }
+
+    /// Lower devices that are out, and that no operator took out of use.
+    pub(crate) fn sought(&self) -> Vec<usize> {
+        let out = self.which(|state| state == State::Out).into_iter();
+        out.filter(|lower| !self.get(*lower).withdrawn.get()).collect()
+    }
+
+    /// Whether there is one.
+    pub(crate) fn is_one_sought(&self) -> bool {
+        !self.sought().is_empty()
     }
 
     /// How many are in this state.

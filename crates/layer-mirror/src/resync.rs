@@ -15,6 +15,7 @@ use esker_rt::Level;
 use crate::assemble::ProbeError;
 use crate::members::State;
 use crate::run::{Mirror, find};
+use crate::scrub::Scrub;
 use crate::superblock::Superblock;
 
 /// A member that comes and goes is looked for ever more seldom, up to this many doublings.
@@ -28,6 +29,8 @@ enum Work {
     Repair(ByteRange),
     /// Copies what members lack.
     Copy,
+    /// Compares a part of all members.
+    Scrub(Rc<Scrub>),
     /// Looks for members that are out, or forgets regions that were quiet.
     Look,
 }
@@ -43,11 +46,17 @@ pub(crate) async fn run(mirror: Rc<Mirror>, handle: LayerHandle) {
                 drop(job);
                 failures.set(u32::from(mirror.copy_all(&handle).await == Some(false)));
             }
-            Work::Look if mirror.members.count(State::Out) > 0 => {
+            Work::Scrub(scrub) => {
+                drop(job);
+                mirror.scrub_some(&handle, &scrub).await;
+            }
+            Work::Look if mirror.members.is_one_sought() => {
+                mirror.looked.set(mirror.rt().now());
                 let is_back = mirror.look(job.below()).await;
                 failures.set(if is_back { 0 } else { failures.get() + 1 });
             }
             Work::Look => {
+                mirror.looked.set(mirror.rt().now());
                 failures.set(0);
                 mirror.forget(job.below()).await;
             }
@@ -67,9 +76,17 @@ impl Mirror {
         if self.has_copying() && failures == 0 {
             return Some((Nanos::ZERO, Work::Copy));
         }
+        if self.members.is_one_sought() && self.look_now.take() {
+            return Some((Nanos::ZERO, Work::Look));
+        }
         let is_dirty = !self.superblock.borrow().dirty.is_empty();
-        let is_due = self.has_copying() || self.members.count(State::Out) > 0 || (is_dirty && self.is_whole());
-        is_due.then(|| (self.pause(failures), Work::Look))
+        let is_due = self.has_copying() || self.members.is_one_sought() || (is_dirty && self.is_whole());
+        let pause = self.pause(failures);
+        match self.wanted_scrub() {
+            Some(_) if is_due && self.rt().now().since(self.looked.get()) >= pause => Some((Nanos::ZERO, Work::Look)),
+            Some(scrub) => Some((Nanos::ZERO, Work::Scrub(scrub))),
+            None => is_due.then_some((pause, Work::Look)),
+        }
     }
 
     pub(crate) fn has_copying(&self) -> bool {
@@ -77,7 +94,7 @@ impl Mirror {
     }
 
     fn pause(&self, failures: u32) -> Nanos {
-        if self.members.count(State::Out) == 0 && failures == 0 {
+        if !self.members.is_one_sought() && failures == 0 {
             return self.config.settle;
         }
         Nanos(self.config.probe.0.saturating_mul(1 << failures.min(DOUBLINGS_MAX)))
@@ -123,37 +140,42 @@ impl Mirror {
     /// Looks at the members that are out: one that answers is resynced. Whether one came back.
     async fn look(&self, below: &Below) -> bool {
         let mut is_back = false;
-        for lower in self.members.which(|state| state == State::Out) {
-            is_back |= self.take_back(below, lower).await;
+        for lower in self.members.sought() {
+            let taken = self.take_back(below, lower).await;
+            is_back |= taken.is_ok();
+            *self.members.get(lower).trouble.borrow_mut() = taken.err();
         }
         is_back
     }
 
     /// A member that lacks more than the dirty regions gets its superblock only after the other superblocks call all
-    /// regions dirty: the commit with it is the second one.
-    async fn take_back(&self, below: &Below, lower: usize) -> bool {
+    /// regions dirty: the commit with it is the second one. If it does not come back: why.
+    async fn take_back(&self, below: &Below, lower: usize) -> Result<(), String> {
         let needs_all = match find(below, self.pool(), lower).await {
             Ok((superblock, member)) => match self.knows(lower, &superblock, member) {
                 true => superblock.sequence < self.superblock.borrow().base,
-                false => return false,
+                false => {
+                    let what = "holds a member of another mirror, or data that changed apart from this one";
+                    return Err(format!("{what}; zero its first 8 KiB to have it copied as a whole"));
+                }
             },
             Err(ProbeError::Superblock(SuperblockError::Blank)) if self.members.get(lower).number.is_some() => true,
-            Err(_) => return false,
+            Err(trouble) => return Err(trouble.to_string()),
         };
+        let unwritten = |_| "its superblock cannot be written".to_string();
         if needs_all {
             self.superblock.borrow_mut().dirty.set_all();
             self.commits.ask();
-            if self.commit(below).await.is_err() {
-                return false;
-            }
+            self.commit(below).await.map_err(unwritten)?;
         }
         self.members.set_state(lower, State::Catching);
         self.commits.ask();
-        let is_written = self.commit(below).await.is_ok() && self.members.state(lower) == State::Catching;
-        if is_written {
-            self.log_event(Level::Info, lower, "is back and resyncing");
+        self.commit(below).await.map_err(unwritten)?;
+        if self.members.state(lower) != State::Catching {
+            return Err("it takes no writes".to_string());
         }
-        is_written
+        self.log_event(Level::Info, lower, "is back and resyncing");
+        Ok(())
     }
 
     fn knows(&self, lower: usize, superblock: &Superblock, member: u16) -> bool {

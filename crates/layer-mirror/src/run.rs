@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-use esker_base::{Bits, ByteRange};
+use esker_base::{Bits, ByteRange, Time};
 use esker_block::locks::{Mode, RangeLocks};
 use esker_block::{Below, Bio, BioError, Buf, Class, Done, KindError, Latch, Op, Reply, Step, Tag};
 use esker_layer_kit::{Background, GroupCommit, Io};
@@ -19,6 +19,7 @@ use crate::counts::Counts;
 use crate::intent::Intent;
 use crate::members::{Members, State};
 use crate::pace::Pace;
+use crate::scrub::Scrub;
 use crate::superblock::{DATA_START, Superblock, all_of};
 
 /// A mirror in use. Lock order: a claim in `locks`, then the turn to write superblocks.
@@ -43,6 +44,14 @@ pub struct Mirror {
     /// Ranges that some member could not read.
     pub(crate) repairs: RefCell<VecDeque<ByteRange>>,
     pub(crate) pace: Pace,
+    /// Bytes of a resync that are done, and all of them.
+    pub(crate) resync: Cell<Option<(u64, u64)>>,
+    /// The last scrub.
+    pub(crate) scrub: RefCell<Option<Rc<Scrub>>>,
+    /// Whether an operator wants members to be looked for at once.
+    pub(crate) look_now: Cell<bool>,
+    /// When members were looked for, or quiet regions forgotten, for the last time.
+    pub(crate) looked: Cell<Time>,
     pub(crate) background: Background,
     pub(crate) counts: Counts,
 }
@@ -106,6 +115,10 @@ impl Mirror {
             latch: Latch::new(&config.name),
             repairs: RefCell::default(),
             pace: Pace::new(&rt, config.window, config.busy),
+            resync: Cell::new(None),
+            scrub: RefCell::default(),
+            look_now: Cell::new(false),
+            looked: Cell::new(rt.now()),
             background: Background::default(),
             counts: Counts::default(),
             config,

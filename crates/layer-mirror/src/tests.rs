@@ -2,6 +2,7 @@
 
 mod catching_up;
 mod power;
+mod replacing;
 
 use std::rc::Rc;
 

@@ -87,10 +87,13 @@ fn utc(instant: i64) -> Zoned {
     Timestamp::from_second(instant).expect("an instant of our era").to_zoned(TimeZone::UTC)
 }
 
+/// The period of a rule in which an instant lies: equal ones are one period.
+type PeriodOf = fn(&Zoned) -> (i64, i64);
+
 impl Keep {
     /// Those of some instants that no rule keeps.
     fn outdated(&self, instants: &BTreeSet<i64>) -> Vec<i64> {
-        let rules: [(usize, fn(&Zoned) -> (i64, i64)); 6] = [
+        let rules: [(usize, PeriodOf); 6] = [
             (self.last, |at| (at.timestamp().as_second(), 0)),
             (self.hourly, |at| (at.timestamp().as_second().div_euclid(3600), 0)),
             (self.daily, |at| (at.timestamp().as_second().div_euclid(24 * 3600), 0)),

@@ -1,5 +1,5 @@
-//! The stream in which a snapshot travels: the bytes that it has, or that differ from those of an earlier one. Byte rows
-//! and trust: `docs/reference/formats/volume-stream.md`.
+//! The stream in which a snapshot travels: the bytes that it has, or that differ from those of an earlier one. Byte
+//! rows and trust: `docs/reference/formats/volume-stream.md`.
 //!
 //! A head says what is sent and against what. Records follow, in the order of the bytes that they concern. The last
 //! record is the end; a stream without it was cut.

@@ -54,6 +54,16 @@ pub enum Command {
         #[serde(default = "patience")]
         patience_ms: u64,
     },
+    /// Puts a new device in the place of one that the layer above it does without.
+    Replace {
+        /// The device that goes.
+        device: String,
+        /// The new one as a stack text of one device.
+        with: String,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
     /// Gives the layers of one chain a new order.
     Reorder {
         /// Their names, top first.
@@ -124,9 +134,9 @@ pub enum Command {
 }
 
 /// The words of all commands.
-pub const COMMANDS: [&str; 14] = [
-    "hello", "status", "dump", "insert", "remove", "reorder", "remap", "resize", "order", "sync", "freeze", "thaw",
-    "meters", "stop",
+pub const COMMANDS: [&str; 15] = [
+    "hello", "status", "dump", "insert", "remove", "replace", "reorder", "remap", "resize", "order", "sync", "freeze",
+    "thaw", "meters", "stop",
 ];
 
 /// Which parts are measured, beside exports, which always are.
@@ -253,8 +263,8 @@ impl Command {
     /// The line as a log may show it, without its end: of a new layer's parameters only values that cannot be a secret.
     pub(crate) fn shown(&self, kinds: &[&Kind]) -> String {
         let mut command = self.clone();
-        if let Command::Insert { device, .. } = &mut command {
-            *device = match parse_layer(device) {
+        if let Command::Insert { device: text, .. } | Command::Replace { with: text, .. } = &mut command {
+            *text = match parse_layer(text) {
                 Ok(layer) => Spec { devices: vec![layer.shown(kinds)], ..Spec::default() }.to_line(),
                 Err(_) => NOT_SHOWN.to_string(),
             };
@@ -330,6 +340,7 @@ mod tests {
             Command::Dump {},
             Command::Insert { device: "st = stats".into(), above: "d1".into(), patience_ms: 5 },
             Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS },
+            Command::Replace { device: "a".into(), with: "c = null".into(), patience_ms: PATIENCE_MS },
             Command::Reorder { names: vec!["a".into(), "b".into()], patience_ms: 0 },
             Command::Remap {
                 export: "vol".into(),

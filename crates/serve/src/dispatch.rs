@@ -50,6 +50,7 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
         }
         command @ (Command::Insert { .. }
         | Command::Remove { .. }
+        | Command::Replace { .. }
         | Command::Reorder { .. }
         | Command::Remap { .. }
         | Command::Resize { .. }
@@ -116,6 +117,9 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
             stack.insert(parse_layer(device)?, above, bounded(*patience_ms)).await?;
         }
         Command::Remove { name, patience_ms } => stack.remove(name, bounded(*patience_ms)).await?,
+        Command::Replace { device, with, patience_ms } => {
+            stack.replace(device, parse_layer(with)?, bounded(*patience_ms)).await?;
+        }
         Command::Reorder { names, patience_ms } => stack.reorder(names, bounded(*patience_ms)).await?,
         Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Stop { .. } => {
             unreachable!("answered by the caller")
@@ -126,12 +130,13 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
 }
 
 /// Orders that come by the thousand.
-const CALLS: [&str; 6] = ["control", "changes", "read", "receive-data", "receive-zero", "receive-keep"];
+const CALLS: [&str; 7] = ["control", "members", "changes", "read", "receive-data", "receive-zero", "receive-keep"];
 
 fn report(shared: &Shared, command: &Command, result: &Result<Value, Refusal>) {
     let line = command.shown(shared.stack.kinds());
-    // A cleaner in another process, and a transfer of a snapshot, make many calls.
-    let is_call = matches!(command, Command::Order { words, .. } if words.first().is_some_and(|word| CALLS.contains(&word.as_str())));
+    // A cleaner in another process, a transfer of a snapshot and a wait for a resync make many calls.
+    let is_one = |words: &[String]| words.first().is_some_and(|word| CALLS.contains(&word.as_str()));
+    let is_call = matches!(command, Command::Order { words, .. } if is_one(words));
     let level = if is_call { Level::Debug } else { Level::Info };
     match result {
         Ok(_) => shared.rt.log_event(level, "command", &[("command", &line)], format_args!("control: done: {line}")),

@@ -61,6 +61,7 @@ impl From<LiveError> for Refusal {
             LiveError::Build(build) => return Refusal::new("bad_layer", &build.what).at(&build.at.to_string()),
             LiveError::NotTransparent { .. } => "not_transparent",
             LiveError::NotAChain(_) => "not_a_chain",
+            LiveError::NotSpared(..) => "not_spared",
             LiveError::Busy => "busy",
             LiveError::Unsettled(_) => "unsettled",
             LiveError::TimedOut { .. } => "timed_out",

@@ -188,6 +188,7 @@ impl Performer for MountConsole {
             Command::Dump {}
             | Command::Insert { .. }
             | Command::Remove { .. }
+            | Command::Replace { .. }
             | Command::Reorder { .. }
             | Command::Remap { .. }
             | Command::Resize { .. }

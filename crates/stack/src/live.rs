@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use esker_base::Nanos;
-use esker_block::{Created, VolumeId};
+use esker_block::{Bio, Buf, Created, OpKind, Support, VolumeId};
 
 use crate::build::{BuildError, Building, arrange, build_part, check, users};
 use crate::snapshot::Handle;
@@ -33,6 +33,9 @@ pub enum LiveError {
     /// The names of a reordering are not one chain of this stack.
     #[error("{0}")]
     NotAChain(String),
+    /// A device that cannot be replaced.
+    #[error("\"{0}\" cannot be replaced now: {1}")]
+    NotSpared(String, String),
     /// Another operation holds the stack.
     #[error("the stack is held by another change, a sync or a freeze; try again when that is over")]
     Busy,
@@ -54,6 +57,7 @@ pub enum LiveError {
 enum Change<'a> {
     Insert(&'a str),
     Remove(&'a str),
+    Replace(&'a str),
     Order,
 }
 
@@ -73,6 +77,22 @@ impl Spec {
         replace_references(&mut self, above, &new.name);
         new.on = vec![above.to_string()];
         self.devices.insert(at + 1, new);
+        Ok(self)
+    }
+
+    /// The text with the device `new` in the place of the device `old`.
+    ///
+    /// # Errors
+    /// No such device, or a name that is taken.
+    fn with_device(mut self, new: DeviceSpec, old: &str) -> Result<Spec, LiveError> {
+        let at = self.devices.iter().position(|device| device.name == old);
+        let at = at.ok_or_else(|| LiveError::Unknown(old.to_string()))?;
+        if self.devices.iter().any(|device| device.name == new.name) {
+            let what = "there is a device of this name already; choose another";
+            return Err(BuildError::of(&new, what).into());
+        }
+        replace_references(&mut self, old, &new.name);
+        self.devices[at] = new;
         Ok(self)
     }
 
@@ -141,6 +161,108 @@ impl Stack {
         Ok(())
     }
 
+    /// Puts `new` in the place of a device that the layer above it [spares](esker_block::Extension::spares).
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn replace(&self, old: &str, new: DeviceSpec, patience: Nanos) -> Result<(), LiveError> {
+        let spec = self.spec().with_device(new.clone(), old)?;
+        check(&spec, self.kinds)?;
+        self.check_spared(old)?;
+        let created = Created::default();
+        let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
+        build_part(&building, &mut self.parts.borrow_mut(), &new, Some(&self.snapshot.borrow()))?;
+        let fits = match self.check_fits(old, &new.name) {
+            Ok(()) => self.check_blank(old, &new.name).await,
+            refused => refused,
+        };
+        let result = match fits {
+            Ok(()) => self.switch(spec, patience, Change::Replace(old)).await,
+            refused => refused,
+        };
+        self.drop_part(if result.is_ok() { old } else { &new.name });
+        if result.is_ok() {
+            created.keep();
+        }
+        result
+    }
+
+    /// A device may go if one layer stands on it, which does without it.
+    fn check_spared(&self, name: &str) -> Result<(), LiveError> {
+        let fault = |why: String| Err(LiveError::NotSpared(name.to_string(), why));
+        let (spec, parts) = (self.spec(), self.parts.borrow());
+        if !parts.leaves.contains_key(name) {
+            return fault("it is a layer; name the device below it".to_string());
+        }
+        let users = users(&spec);
+        let Some([user]) = users.get(name).map(Vec::as_slice) else {
+            return fault("not exactly one layer stands on it".to_string());
+        };
+        let lower = spec.device(user).and_then(|layer| layer.on.iter().position(|lower| lower == name));
+        let instance = parts.instances.get(*user);
+        match lower.is_some_and(|lower| instance.is_some_and(|instance| instance.ext.spares(lower))) {
+            true => Ok(()),
+            false => fault(format!(
+                "\"{user}\" stands on it and uses it; only an offline member of a mirror can be replaced"
+            )),
+        }
+    }
+
+    /// What the new device holds must be of no use to anything: where the layer above keeps its own marks, it is zero.
+    async fn check_blank(&self, old: &str, new: &str) -> Result<(), LiveError> {
+        let (spec, leaf) = (self.spec(), self.parts.borrow().leaves.get(new).cloned());
+        let stands = |layer: &&DeviceSpec| layer.on.iter().any(|lower| lower == old);
+        let layer = spec.devices.iter().find(stands).expect("checked by the caller");
+        let lower = layer.on.iter().position(|lower| lower == old);
+        let marks = self.parts.borrow().instances.get(&layer.name).map_or_else(Vec::new, |user| user.ext.marks());
+        let leaf = leaf.expect("it was built");
+        for range in marks.into_iter().filter(|mark| Some(mark.lower) == lower).map(|mark| mark.range) {
+            let buf = Buf::unique(&self.shared.pool, range.len() as usize);
+            let done = leaf.device.submit(Bio::read(range.start(), buf)).await;
+            let fault = |why: String| Err(LiveError::NotSpared(old.to_string(), why));
+            match done.result {
+                Err(error) => return fault(format!("\"{new}\" cannot be read: {error}")),
+                Ok(_) if done.buf.to_vec().iter().any(|byte| *byte != 0) => {
+                    return fault(format!(
+                        "\"{new}\" is not blank; if it holds nothing of use, zero bytes {range} of it"
+                    ));
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The layer above was built over the old device: the new one must be able to do as much.
+    fn check_fits(&self, old: &str, new: &str) -> Result<(), LiveError> {
+        let (parts, fault) = (self.parts.borrow(), |why: String| Err(LiveError::NotSpared(old.to_string(), why)));
+        let (Some(before), Some(after)) = (parts.limits(old), parts.leaves.get(new).map(|leaf| leaf.device.limits()))
+        else {
+            return fault(format!("\"{new}\" is a layer; name a device"));
+        };
+        let lacking = OpKind::ALL
+            .into_iter()
+            .find(|kind| before.support(*kind) != Support::No && after.support(*kind) == Support::No);
+        match () {
+            () if after.size < before.size => {
+                fault(format!("\"{new}\" has {} bytes, and {} are needed", after.size, before.size))
+            }
+            () if after.block > before.block => fault(format!(
+                "\"{new}\" has blocks of {} bytes, and those of {} are needed",
+                after.block, before.block
+            )),
+            () if after.transfer_max < before.transfer_max || after.atomic < before.atomic => {
+                fault(format!("\"{new}\" takes smaller requests than the old device"))
+            }
+            () if after.volatile_cache && !before.volatile_cache => {
+                fault(format!("\"{new}\" has a volatile cache, and the old device has none"))
+            }
+            () => {
+                lacking.map_or(Ok(()), |kind| fault(format!("\"{new}\" cannot do what the old device can: {kind:?}")))
+            }
+        }
+    }
+
     /// Gives the layers of one chain a new order, top first. They must stand directly on each other now.
     ///
     /// # Errors
@@ -183,6 +305,9 @@ impl Stack {
     async fn rearrange(&self, snapshot: Handle, spec: Spec, change: Change<'_>) -> Result<(), LiveError> {
         if let Change::Remove(name) = change {
             self.quiesce_layers(&[name.to_string()]).await.map_err(LiveError::Unsettled)?;
+        }
+        if let Change::Replace(name) = change {
+            self.check_spared(name)?;
         }
         let before = self.adopt(snapshot);
         if let Change::Insert(name) = change

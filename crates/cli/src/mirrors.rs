@@ -1,0 +1,134 @@
+//! What the verbs of mirrors share: which mirror is meant, what it answers, and the wait for its work.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use esker_base::units::size_human;
+use esker_serve::Command;
+use esker_stack::Spec;
+use esker_stack::text::TextErrors;
+use serde_json::Value;
+
+use crate::control::Control;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// The kind that understands the orders of these verbs.
+const KIND: &str = "mirror";
+/// Time between two looks at work in the background.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The mirror that is meant.
+#[derive(clap::Args)]
+pub struct Mirror {
+    #[command(flatten)]
+    pub control: Control,
+    /// The mirror, by its name in the stack
+    #[arg(value_name = "MIRROR")]
+    pub name: String,
+}
+
+/// Why it cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    #[error("there is no mirror \"{0}\" in the stack; `esker stack dump` shows its names")]
+    None(String),
+    #[error("\"{member}\" is no member of \"{mirror}\"; its members are {known}")]
+    NoMember { mirror: String, member: String, known: String },
+    #[error("the server's answer is no stack: {0}")]
+    Strange(Value),
+    #[error(transparent)]
+    Text(#[from] TextErrors),
+    #[error("\"{0}\" {1}")]
+    NotBack(String, String),
+}
+
+impl Mirror {
+    /// The names of its members.
+    ///
+    /// # Errors
+    /// There is no such mirror, or no server.
+    pub fn members(&self) -> Result<Vec<String>, Failure> {
+        let dump = self.control.ask(&Command::Dump {})?;
+        let text = dump["toml"].as_str().ok_or_else(|| MirrorError::Strange(dump.clone()))?;
+        let spec = Spec::parse("the server's stack", text).map_err(MirrorError::Text)?;
+        let found = spec.device(&self.name).filter(|device| device.kind == KIND);
+        Ok(found.ok_or_else(|| MirrorError::None(self.name.clone()))?.on.clone())
+    }
+
+    /// The number of a member.
+    ///
+    /// # Errors
+    /// It is none, or the mirror cannot be asked.
+    pub fn number(&self, member: &str) -> Result<usize, Failure> {
+        let members = self.members()?;
+        let found = members.iter().position(|name| name == member);
+        let (mirror, known) = (self.name.clone(), members.join(", "));
+        Ok(found.ok_or_else(|| MirrorError::NoMember { mirror, member: member.to_string(), known })?)
+    }
+
+    /// Gives it an order.
+    ///
+    /// # Errors
+    /// The mirror or the server refuses.
+    pub fn order(&self, words: &[&str]) -> Result<Value, Failure> {
+        let words = words.iter().map(ToString::to_string).collect();
+        self.control.ask(&Command::Order { device: self.name.clone(), words })
+    }
+
+    /// Shows a bar until `done` finds that work is over in what the mirror tells. `part` names the work.
+    ///
+    /// # Errors
+    /// The mirror cannot be asked, or what `done` answers.
+    pub fn wait(
+        &self,
+        terminal: &Terminal,
+        part: &str,
+        mut done: impl FnMut(&Value) -> Result<bool, Failure>,
+    ) -> Result<Value, Failure> {
+        let bar = terminal.progress(part, 0);
+        loop {
+            let told = self.order(&["members"])?;
+            if done(&told)? {
+                bar.finish_and_clear();
+                return Ok(told);
+            }
+            if let (Some(at), Some(all)) = (told[part]["done_bytes"].as_u64(), told[part]["bytes"].as_u64()) {
+                bar.set_length(all);
+                bar.set_position(at);
+            }
+            sleep(LOOK);
+        }
+    }
+}
+
+/// The members in rows, and the work that goes on.
+pub fn shown(names: &[String], told: &Value) -> String {
+    let row = |(name, member): (&String, &Value)| {
+        let trouble = member["trouble"].as_str().map_or(String::new(), |why| format!(" ({why})"));
+        format!("{name}: {}{trouble}", member["state"].as_str().unwrap_or("?"))
+    };
+    let members = told["members"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut lines: Vec<String> = names.iter().zip(members).map(row).collect();
+    let bytes = |value: &Value| value.as_u64().map_or_else(|| "?".to_string(), size_human);
+    if told["resync"].is_object() {
+        let resync = &told["resync"];
+        lines.push(format!("resync: {} of {}", bytes(&resync["done_bytes"]), bytes(&resync["bytes"])));
+    }
+    if told["scrub"].is_object() {
+        lines.push(scrubbed(&told["scrub"]));
+    }
+    lines.join("\n")
+}
+
+/// How far a scrub is, and what it found.
+pub fn scrubbed(scrub: &Value) -> String {
+    let bytes = |key: &str| scrub[key].as_u64().map_or_else(|| "?".to_string(), size_human);
+    format!(
+        "scrub: {} of {}; {} differed, {} could not be read",
+        bytes("done_bytes"),
+        bytes("bytes"),
+        bytes("differing_bytes"),
+        bytes("unreadable_bytes")
+    )
+}

@@ -1,0 +1,70 @@
+//! `esker mirror replace`: gives a mirror a new device in the place of a member.
+
+use esker_serve::Command;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::mirrors::{Mirror, MirrorError, shown};
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// How long requests in flight may hold the change up, in milliseconds.
+const PATIENCE_MS: u64 = 10_000;
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Replace>(About {
+    words: &["mirror", "replace"],
+    summary: "Put a new device in the place of a member of a mirror",
+    details: "Takes the member out of use, puts the new device in its place while clients go on, and copies all to it. \
+              The new device is blank (zeroes in its first 8 KiB), at least as large, and can do what the old one can. \
+              Until the copy ends, the mirror has a member less. If the device cannot be used, the old member comes \
+              back. Change the stack file, too: the verb changes the served stack alone.",
+    examples: &[Example {
+        line: "esker mirror replace vol b 'c = file path=c.img size=1GiB'",
+        does: "c takes the place of b, and the verb waits until it is in sync",
+    }],
+});
+
+#[derive(clap::Args)]
+struct Replace {
+    #[command(flatten)]
+    mirror: Mirror,
+    /// The member that goes, by its name in the stack
+    #[arg(value_name = "MEMBER")]
+    member: String,
+    /// The new device as a stack text of one device
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// Do not wait until the new member is in sync
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl Run for Replace {
+    fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
+        let mirror = &self.mirror;
+        let number = mirror.number(&self.member)?;
+        mirror.order(&["offline", &number.to_string()])?;
+        let (device, with) = (self.member.clone(), self.device.clone());
+        let replaced = mirror.control.ask(&Command::Replace { device, with, patience_ms: PATIENCE_MS });
+        let looked = mirror.order(&["rescan"]);
+        replaced?;
+        looked?;
+        let names = mirror.members()?;
+        if self.no_wait {
+            return terminal.say(&shown(&names, &mirror.order(&["members"])?));
+        }
+        let name = names.get(number).cloned().unwrap_or_default();
+        let told = mirror.wait(terminal, "resync", |told| is_in_sync(&name, &told["members"][number]))?;
+        terminal.say(&shown(&names, &told))
+    }
+}
+
+/// Whether a member is in sync; an error if it does not come.
+fn is_in_sync(name: &str, member: &Value) -> Result<bool, Failure> {
+    match (member["state"].as_str(), member["trouble"].as_str()) {
+        (Some("in sync"), _) => Ok(true),
+        (Some("offline"), Some(why)) => Err(MirrorError::NotBack(name.to_string(), why.to_string()).into()),
+        _ => Ok(false),
+    }
+}
