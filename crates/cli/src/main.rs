@@ -33,6 +33,7 @@ mod files;
 mod fs_image;
 mod fs_kinds;
 mod hugepages;
+mod key_files;
 mod lab;
 mod lfs_image;
 mod listeners;

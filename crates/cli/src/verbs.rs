@@ -27,6 +27,9 @@ mod hugepage_run;
 mod hugepage_status;
 mod hugepage_top;
 mod init;
+mod key_add;
+mod key_make;
+mod key_remove;
 mod kinds;
 mod lab_compare;
 mod lab_list;
@@ -100,6 +103,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
     ("volume", "Manage named volumes, their snapshots and clones"),
     ("mirror", "Scrub mirrors, and replace their members"),
+    ("key", "Make key slots of encrypted volumes, and change their passphrases"),
     ("blktrace", "Record, describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
     ("fs", "Make, check and try file systems"),
@@ -160,6 +164,9 @@ pub const ALL: &[Verb] = &[
     mirror_replace::VERB,
     mirror_offline::VERB,
     mirror_rescan::VERB,
+    key_make::VERB,
+    key_add::VERB,
+    key_remove::VERB,
     blktrace_record::VERB,
     blktrace_stat::VERB,
     blktrace_convert::VERB,

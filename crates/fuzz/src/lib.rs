@@ -10,8 +10,8 @@
 //! Reading order: [`run`] (the loop), [`mutate`] (how inputs come about), [`target`] (the list), [`kept`] (inputs in
 //! files), [`world`] (what media lie in), then one file per target: [`blktrace`], [`disksim`], [`nbd`], [`stack`],
 //! [`compose`], [`framing`], [`fuse`], [`mirror`], [`dedup`], [`offload`], [`shepherd`], [`slots`], [`tier`],
-//! [`control`], [`http`], [`hugepage`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`], [`volume`],
-//! [`volume_stream`], [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
+//! [`control`], [`http`], [`hugepage`], [`key_slots`], [`vhost`], [`regions`], [`trace`], [`etrace`], [`replay`],
+//! [`volume`], [`volume_stream`], [`whole`], [`lfs`], [`lfs_control`], [`nfs`].
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a developer's tool reads files and looks at the clock")]
@@ -29,6 +29,7 @@ mod fuse;
 mod http;
 mod hugepage;
 pub mod kept;
+mod key_slots;
 mod lfs;
 mod lfs_control;
 mod mirror;

@@ -3,8 +3,9 @@
 use esker_trace_block::Format;
 
 use crate::{
-    blktrace, compiled, compose, control, dedup, disksim, fio, framing, fuse, http, hugepage, lfs, lfs_control, mirror,
-    nbd, nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume, volume_stream, whole,
+    blktrace, compiled, compose, control, dedup, disksim, fio, framing, fuse, http, hugepage, key_slots, lfs,
+    lfs_control, mirror, nbd, nfs, offload, regions, replay, shepherd, slots, stack, tier, trace, vhost, volume,
+    volume_stream, whole,
 };
 
 /// What can be fuzzed.
@@ -84,13 +85,15 @@ pub enum Target {
     TraceCompile,
     /// Replays of recordings.
     Replay,
+    /// Files of key slots.
+    KeySlots,
     /// Fails on an input that is easily found: proves that the fuzzer finds.
     Canary,
 }
 
 impl Target {
     /// Every target.
-    pub const ALL: [Target; 58] = [
+    pub const ALL: [Target; 59] = [
         Target::Blktrace(Format::Load),
         Target::Blktrace(Format::Vscsi1),
         Target::Blktrace(Format::Vscsi2),
@@ -149,6 +152,7 @@ impl Target {
         Target::TraceCompiled,
         Target::TraceCompile,
         Target::Replay,
+        Target::KeySlots,
         Target::Canary,
     ];
 
@@ -192,6 +196,7 @@ impl Target {
             Target::TraceCompiled => "trace-compiled".to_string(),
             Target::TraceCompile => "trace-compile".to_string(),
             Target::Replay => "replay".to_string(),
+            Target::KeySlots => "key-slots".to_string(),
             Target::Canary => "canary".to_string(),
         }
     }
@@ -236,6 +241,7 @@ impl Target {
             Target::TraceCompiled => compiled::corpus(),
             Target::TraceCompile => compiled::recordings(),
             Target::Replay => replay::corpus(),
+            Target::KeySlots => key_slots::corpus(),
             Target::Canary => vec![b"a canary sings".to_vec()],
         }
     }
@@ -283,6 +289,7 @@ impl Target {
             Target::TraceCompiled => compiled::try_compiled(input),
             Target::TraceCompile => compiled::try_recording(input),
             Target::Replay => replay::try_input(input),
+            Target::KeySlots => key_slots::try_input(input),
             Target::Canary => {
                 assert!(!input.contains(&0xff), "the canary is dead");
                 Ok(true)

@@ -44,8 +44,7 @@ impl Cipher {
 
     #[inline(never)]
     fn schedule(secret: &Secret) -> Result<Cipher, KeyError> {
-        let bytes = secret.bytes();
-        let key = from_hex(bytes.trim_ascii_end()).unwrap_or_else(|| Zeroizing::new(bytes.to_vec()));
+        let key = key_bytes(secret);
         let (data, tweak) = key.split_at(key.len() / 2);
         match key.len() {
             32 | 64 if data == tweak => Err(KeyError::EqualHalves),
@@ -80,6 +79,12 @@ impl Cipher {
         wipe_stack();
         block[..4].iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// The bytes of a key that may be written as hexadecimal digits.
+pub fn key_bytes(secret: &Secret) -> Zeroizing<Vec<u8>> {
+    let bytes = secret.bytes();
+    from_hex(bytes.trim_ascii_end()).unwrap_or_else(|| Zeroizing::new(bytes.to_vec()))
 }
 
 fn cipher<C: KeyInit>(key: &[u8]) -> C {

@@ -10,15 +10,17 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
-    OpKind, OpSet, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step,
+    OpKind, OpSet, OpenContext, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step,
 };
-use esker_rt::{Level, Rt};
+use esker_keyslots::{KeySlots, KeySlotsError, first_line, is_key_slots};
+use esker_rt::{Level, Rt, Secret};
 use esker_sys::key_memory::wipe_stack;
 
 use crate::cipher::Cipher;
 
 const PARAMS: &[Param] = &[
     Param::required("key", ParamType::Secret, "Place of the key: `file:PATH` or `env:NAME`."),
+    Param::optional("passphrase", ParamType::Secret, "Place of the passphrase, if `key` names a file of key slots."),
     Param::optional("fingerprint", ParamType::Text, "Fingerprint of the right key; another key is refused."),
     Param::with_default("sector", ParamType::Size, "512", "Bytes encrypted under one number, at most the block below."),
 ];
@@ -50,7 +52,18 @@ const COST_OF_KIB: Nanos = Nanos(1000);
 /// Sectors are numbered in units of 512 bytes, whatever their size (dm-crypt: without `iv_large_sectors`).
 const NUMBERED: u64 = 512;
 
+/// Why a device with such a header is not used, and what to do.
+const HAS_LUKS: &str = "the device below begins with a LUKS header, which `crypt` does not read: libraries that do need \
+                        the system's libcryptsetup; open it with `cryptsetup open` and name /dev/mapper/NAME as `raw`, \
+                        or see the page of `crypt` for its key";
+
+/// First bytes of a LUKS header, of both versions.
+const LUKS: &[u8] = b"LUKS\xba\xbe";
+
 struct Crypt {
+    name: Rc<str>,
+    /// Bytes of a block below.
+    block: usize,
     cipher: Rc<Cipher>,
     sector: usize,
     encrypted: Rc<Cell<u64>>,
@@ -65,16 +78,40 @@ fn build(make: &Make<'_>) -> Result<Layer, KindError> {
         let what = format!("sector = {sector} is not a power of two from 512 to {most}, the block below");
         return Err(KindError::Unfit(format!("{name}: {what}")));
     }
-    let secret = make.rt.secret(reference).map_err(|why| KindError::Outside(format!("{name}: {reference}: {why}")))?;
-    let cipher = Cipher::read(&secret).map_err(|why| KindError::Outside(format!("{name}: {reference}: {why}")))?;
+    let outside = |place: &str, why: &dyn std::fmt::Display| KindError::Outside(format!("{name}: {place}: {why}"));
+    let secret = make.rt.secret(reference).map_err(|why| outside(reference, &why))?;
+    let key = match make.args.get("passphrase").map(|_| make.args.text("passphrase")) {
+        // In virtual time, a key is made from the seed: there is no file.
+        Some(place) if is_key_slots(secret.bytes()) || !make.rt.is_sim() => {
+            let passphrase = make.rt.secret(place).map_err(|why| outside(place, &why))?;
+            opened(&secret, &passphrase).map_err(|why| outside(reference, &why))?
+        }
+        None if is_key_slots(secret.bytes()) => {
+            return Err(outside(
+                reference,
+                &"it holds key slots; name the place of a passphrase with passphrase=PLACE",
+            ));
+        }
+        Some(_) | None => secret,
+    };
+    let cipher = Cipher::read(&key).map_err(|why| outside(reference, &why))?;
     check_key(make, &cipher)?;
     let crypt = Crypt {
+        name: name.into(),
+        block: lower.block as usize,
         cipher: Rc::new(cipher),
         sector: sector as usize,
         encrypted: Rc::default(),
         decrypted: Cell::default(),
     };
     Ok(Layer::single(crypt, Limits { described: false, ..lower.clone().only(PASSES) }))
+}
+
+/// The key in a file of key slots. A passphrase ends before a line feed.
+fn opened(slots: &Secret, passphrase: &Secret) -> Result<Secret, KeySlotsError> {
+    let slots = KeySlots::decode(slots.bytes())?;
+    let (_, key) = slots.open(first_line(passphrase.bytes()))?;
+    Ok(Secret::new(key.to_vec()))
 }
 
 fn check_key(make: &Make<'_>, cipher: &Cipher) -> Result<(), KindError> {
@@ -157,6 +194,24 @@ impl Extension for Crypt {
         self.decrypted.set(self.decrypted.get() + buf.len() as u64);
         self.crypt(ctx.rt, offset, buf.bytes_mut().expect("just made unique"), Cipher::decrypt);
         done.buf = buf;
+    }
+
+    /// What is read through a header of another format would be noise, and what is written would destroy it. A
+    /// simulated device has no such header.
+    fn open(&self, opening: OpenContext) -> Step<Result<(), KindError>> {
+        if opening.rt.is_sim() {
+            return Step::Now(Ok(()));
+        }
+        let (name, block) = (self.name.clone(), self.block);
+        Step::later(async move {
+            let below = opening.below;
+            let first = Bio::read(0, Buf::unique(&opening.pool, block)).to(below.lower(0));
+            let done = below.submit(first).await;
+            match done.result.is_ok() && done.buf.to_vec().starts_with(LUKS) {
+                true => Err(KindError::Outside(format!("{name}: {HAS_LUKS}"))),
+                false => Ok(()),
+            }
+        })
     }
 
     fn stats(&self) -> Vec<Stat> {

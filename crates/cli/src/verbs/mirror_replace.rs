@@ -17,8 +17,8 @@ pub const VERB: Verb = Verb::of::<Replace>(About {
     summary: "Put a new device in the place of a member of a mirror",
     details: "Takes the member out of use, puts the new device in its place while clients go on, and copies all to it. \
               The new device is blank (zeroes in its first 8 KiB), at least as large, and can do what the old one can. \
-              Until the copy ends, the mirror has a member less. If the device cannot be used, the old member comes \
-              back. Change the stack file, too: the verb changes the served stack alone.",
+              Until the copy ends, the mirror has a member less. If the device is refused, the old member comes back \
+              first. Change the stack file, too: the verb changes the served stack alone.",
     examples: &[Example {
         line: "esker mirror replace vol b 'c = file path=c.img size=1GiB'",
         does: "c takes the place of b, and the verb waits until it is in sync",
@@ -48,7 +48,11 @@ impl Run for Replace {
         let (device, with) = (self.member.clone(), self.device.clone());
         let replaced = mirror.control.ask(&Command::Replace { device, with, patience_ms: PATIENCE_MS });
         let looked = mirror.order(&["rescan"]);
-        replaced?;
+        if let Err(refused) = replaced {
+            // The old member is worth more when it is back. Why it does not come is worth less than the refusal.
+            let _ = mirror.wait(terminal, "resync", |told| is_in_sync(&self.member, &told["members"][number]));
+            return Err(refused);
+        }
         looked?;
         let names = mirror.members()?;
         if self.no_wait {

@@ -8,6 +8,7 @@ use super::Crypt;
 use crate::cipher::Cipher;
 use crate::testing::{check_conforms, check_refused, open, read, run, try_open, write};
 use esker_block::Bio;
+use esker_keyslots::{Cost, KeySlots};
 
 const KEY: &str = "key=file:k";
 
@@ -70,6 +71,34 @@ fn a_wrong_key_reads_garbage_and_is_refused_by_its_check_value() {
 }
 
 #[test]
+fn key_slots_open_with_a_passphrase_and_hold_the_key_that_the_data_has() {
+    let key: Vec<u8> = (0..64).collect();
+    let slots = KeySlots::new(&key, b"swordfish", Cost::tiny(), &mut |bytes| bytes.fill(5)).unwrap().encode();
+    let sim = Sim::new(SimConfig::seeded(1));
+    let rt = sim.rt();
+    rt.set_secrets(Box::new(move |reference| match reference {
+        "file:key" => Ok(Secret::new(key.clone())),
+        "file:slots" => Ok(Secret::new(slots.clone())),
+        "file:pass" => Ok(Secret::new(b"swordfish\n".to_vec())),
+        _ => Ok(Secret::new(b"marlin".to_vec())),
+    }));
+    let plain = open(&rt, "raw = memory size=64KiB; vol = crypt key=file:key on raw");
+    let wrapped = open(&rt, "raw = memory size=64KiB; vol = crypt key=file:slots passphrase=file:pass on raw");
+    let refused = |args: &str, words: &str| {
+        let error = try_open(&rt, &format!("raw = memory size=64KiB; vol = crypt {args} on raw")).err().unwrap();
+        assert!(error.contains(words) && !error.contains("marlin"), "{args}: {error}");
+    };
+    refused("key=file:slots", "passphrase=PLACE");
+    refused("key=file:slots passphrase=file:other", "no slot opens with this passphrase");
+    sim.block_on(async move {
+        write(&plain, 0, &[1; 512]).await;
+        write(&wrapped, 0, &[1; 512]).await;
+        let (one, other) = (plain.stack().device("raw").unwrap(), wrapped.stack().device("raw").unwrap());
+        assert_eq!(read(&one, 0, 512).await, read(&other, 0, 512).await);
+    });
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_a_key_in_the_text_is_not_repeated() {
     check_refused(&format!("vol = memory size=1MiB | crypt {KEY} sector=4KiB"), "sector = 4096");
     check_refused(&format!("vol = memory size=1MiB block=4096 | crypt {KEY} sector=1000"), "sector = 1000");
@@ -107,7 +136,14 @@ fn leave_mark(_: &Cipher, bytes: &mut [u8], _: usize, _: u128) {
 fn what_a_cipher_leaves_on_the_stack_is_wiped() {
     let sim = Sim::new(SimConfig::seeded(1));
     let cipher = Cipher::read(&Secret::new((0..64).collect())).expect("its halves differ");
-    let crypt = Crypt { cipher: Rc::new(cipher), sector: 8, encrypted: Rc::default(), decrypted: Default::default() };
+    let crypt = Crypt {
+        name: "vol".into(),
+        block: 512,
+        cipher: Rc::new(cipher),
+        sector: 8,
+        encrypted: Rc::default(),
+        decrypted: Default::default(),
+    };
     let memory = std::fs::File::open("/proc/self/mem").expect("the kernel shows it");
     let (mut at, mut left) = ([0; 8], [0; 256]);
     crypt.crypt(&sim.rt(), 0, &mut at, leave_mark);

@@ -1,0 +1,59 @@
+//! `esker key make`: makes a file of key slots.
+
+use esker_keyslots::{Cost, KeySlots};
+use esker_layers::cipher::{Cipher, key_bytes};
+use esker_rt::Secret;
+
+use crate::failure::Failure;
+use crate::key_files;
+use crate::terminal::Terminal;
+use crate::verb::{About, Example, Run, Verb};
+
+/// The record.
+pub const VERB: Verb = Verb::of::<Make>(About {
+    words: &["key", "make"],
+    summary: "Make a file of key slots, which a passphrase opens",
+    details: "The file holds the key of a `crypt` layer, wrapped under a passphrase by Argon2id and AES-256-GCM. Without \
+              --from, the key is drawn. Name the file as `key` of the layer, and the place of the passphrase as \
+              `passphrase`. Without --passphrase, the verb asks for it on the terminal. Keep a copy of the file: without \
+              it the data is lost.",
+    examples: &[
+        Example { line: "esker key make disk.keys", does: "draws a key of 512 bits, and asks for a passphrase" },
+        Example {
+            line: "esker key make disk.keys --from file:disk.key --passphrase file:pass",
+            does: "takes the key of a volume that has one, so that its data stays as it is",
+        },
+    ],
+});
+
+#[derive(clap::Args)]
+struct Make {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Place of the passphrase, `file:PATH` or `env:NAME` [default: the terminal]
+    #[arg(long, value_name = "PLACE")]
+    passphrase: Option<String>,
+    /// Place of a key to wrap, instead of a new one
+    #[arg(long, value_name = "PLACE")]
+    from: Option<String>,
+}
+
+impl Run for Make {
+    fn run(self, _: &mut Terminal) -> Result<(), Failure> {
+        key_files::demand_new(&self.file)?;
+        let key = match &self.from {
+            Some(place) => key_files::secret(place)?,
+            None => {
+                let mut drawn = vec![0; 64];
+                key_files::random(&mut drawn);
+                Secret::new(drawn)
+            }
+        };
+        Cipher::read(&key)?;
+        let passphrase = key_files::new_passphrase(self.passphrase.as_deref(), "New passphrase")?;
+        let made = KeySlots::new(&key_bytes(&key), passphrase.bytes(), Cost::PRODUCTION, &mut key_files::random);
+        let made = made.map_err(|error| key_files::refused(&self.file, error))?;
+        key_files::write(&self.file, &made, false)
+    }
+}
