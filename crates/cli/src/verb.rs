@@ -135,7 +135,9 @@ mod tests {
         for verb in verbs::ALL {
             assert!(!verb.about.examples.is_empty(), "{:?} has no example", verb.words);
             for example in verb.about.examples {
-                let typed = example.line.split(" > ").next().expect("split yields a part");
+                // The shell takes what follows a pipe or a redirection.
+                let ends = [" | ", " > ", " < "].into_iter().filter_map(|end| example.line.find(end));
+                let typed = &example.line[..ends.min().unwrap_or(example.line.len())];
                 let matches = command().try_get_matches_from(shell_words(typed));
                 let matches = matches.unwrap_or_else(|error| panic!("{}: {error}", example.line));
                 assert_eq!(crate::chosen(&matches).0.words, verb.words, "{}", example.line);

@@ -41,6 +41,46 @@ fn what_is_installed_is_where_units_and_manuals_look_for_it() {
     assert_eq!(std::fs::read_to_string(config).unwrap(), "mine", "a configuration that is there stays");
 }
 
+/// The text that a program prints, without regard to its status.
+fn told(program: &str, args: &[&str]) -> String {
+    String::from_utf8(Command::new(program).args(args).output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_package_has_what_is_installed_and_equal_inputs_give_equal_bytes() {
+    if !["dpkg-deb", "dpkg-shlibdeps"].iter().all(|program| Command::new(program).arg("--version").output().is_ok()) {
+        return skip(Ability::Program, "dpkg-deb or dpkg-shlibdeps is not there");
+    }
+    let (built, folder) = (built(std::fs::read(ESKER).unwrap()), tempfile::tempdir().unwrap());
+    let package = |name: &str| {
+        let made = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/deb"))
+            .arg(folder.path().join(name))
+            .env("BUILT", built.path())
+            .envs([("SOURCE_DATE_EPOCH", "1700000000"), ("DEBEMAIL", "us@esker.example"), ("DEBFULLNAME", "We")])
+            // A program with symbols is large, and this test reads no ratio.
+            .envs([("DPKG_DEB_COMPRESSOR_TYPE", "gzip"), ("DPKG_DEB_COMPRESSOR_LEVEL", "1")])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8(made.stdout).unwrap().trim_end().to_string()
+    };
+    let (first, second) = (package("first"), package("second"));
+    let same = std::fs::read(&first).unwrap() == std::fs::read(&second).unwrap();
+    assert!(same, "the packages differ");
+    let listed = told("dpkg-deb", &["--contents", &first]);
+    let paths = [
+        "./usr/bin/esker",
+        "./usr/lib/systemd/system/esker@.service",
+        "./usr/share/man/man1/esker-serve.1.gz",
+        "./usr/share/bash-completion/completions/esker",
+        "./usr/share/doc/esker/copyright",
+    ];
+    for path in paths {
+        assert!(listed.lines().any(|line| line.ends_with(path)), "{path} is not in\n{listed}");
+    }
+    assert!(told("dpkg-deb", &["--field", &first, "Depends"]).contains("libc6"));
+}
+
 /// Memory of some regions whose pages hold one of sixteen contents.
 const SCRIPT: &str = r"
 import mmap, sys
