@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use esker_serve::command::parse_answer;
 use esker_serve::{Command, Refusal, Status};
+use esker_stack::Spec;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -47,6 +48,8 @@ enum ControlError {
     Silent(String),
     #[error("{path}: this is not a status that this program understands: {source}; is the server of another version?")]
     Strange { path: String, source: serde_json::Error },
+    #[error("the server's answer is no stack: {0}")]
+    NoStack(Value),
     #[error("{0}")]
     Refused(Refusal),
 }
@@ -70,6 +73,14 @@ impl Control {
         Ok(serde_json::from_value(value).map_err(|source| ControlError::Strange { path, source })?)
     }
 
+    /// The stack that the server serves.
+    ///
+    /// # Errors
+    /// As for [`Control::ask`], and an answer that is no stack.
+    pub fn spec(&self) -> Result<Spec, Failure> {
+        spec(&self.path)
+    }
+
     /// Where the server is.
     pub fn place(&self) -> String {
         self.path.display().to_string()
@@ -84,6 +95,16 @@ impl Control {
         asked.answer()?;
         Ok(asked.wait_for_end()?)
     }
+}
+
+/// The stack that the server at `path` serves.
+///
+/// # Errors
+/// As for [`Control::ask`], and an answer that is no stack.
+pub fn spec(path: &Path) -> Result<Spec, Failure> {
+    let dump = ask(path, &Command::Dump {})?;
+    let text = dump["toml"].as_str().ok_or_else(|| ControlError::NoStack(dump.clone()))?;
+    Ok(Spec::parse("the server's stack", text)?)
 }
 
 /// Asks the server at `path`.

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use esker_keyslots::{FILE_BYTES, KeySlots, KeySlotsError, first_line};
 use esker_rt::Secret;
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::failure::Failure;
 use crate::secrets::{read_private, source};
@@ -97,13 +96,4 @@ pub fn new_passphrase(place: Option<&str>, prompt: &str) -> Result<Secret, Failu
 /// There is none.
 pub fn secret(place: &str) -> Result<Secret, Failure> {
     Ok(source()(place).map_err(|why| KeyFileError::Secret(place.to_string(), why))?)
-}
-
-/// Random bytes from the kernel.
-pub fn random(bytes: &mut [u8]) {
-    let mut done = 0;
-    while done < bytes.len() {
-        let got = getrandom(&mut bytes[done..], GetRandomFlags::empty());
-        done += got.expect("the kernel has random bytes once it has booted");
-    }
 }

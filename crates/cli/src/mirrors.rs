@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use esker_base::units::size_human;
 use esker_serve::Command;
-use esker_stack::Spec;
-use esker_stack::text::TextErrors;
 use serde_json::Value;
 
 use crate::control::Control;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, show};
 
 /// The kind that understands the orders of these verbs.
 const KIND: &str = "mirror";
@@ -35,10 +33,6 @@ pub enum MirrorError {
     None(String),
     #[error("\"{member}\" is no member of \"{mirror}\"; its members are {known}")]
     NoMember { mirror: String, member: String, known: String },
-    #[error("the server's answer is no stack: {0}")]
-    Strange(Value),
-    #[error(transparent)]
-    Text(#[from] TextErrors),
     #[error("\"{0}\" {1}")]
     NotBack(String, String),
 }
@@ -49,9 +43,7 @@ impl Mirror {
     /// # Errors
     /// There is no such mirror, or no server.
     pub fn members(&self) -> Result<Vec<String>, Failure> {
-        let dump = self.control.ask(&Command::Dump {})?;
-        let text = dump["toml"].as_str().ok_or_else(|| MirrorError::Strange(dump.clone()))?;
-        let spec = Spec::parse("the server's stack", text).map_err(MirrorError::Text)?;
+        let spec = self.control.spec()?;
         let found = spec.device(&self.name).filter(|device| device.kind == KIND);
         Ok(found.ok_or_else(|| MirrorError::None(self.name.clone()))?.on.clone())
     }
@@ -94,8 +86,7 @@ impl Mirror {
                 return Ok(told);
             }
             if let (Some(at), Some(all)) = (told[part]["done_bytes"].as_u64(), told[part]["bytes"].as_u64()) {
-                bar.set_length(all);
-                bar.set_position(at);
+                show(&bar, at, all);
             }
             sleep(LOOK);
         }
@@ -110,10 +101,9 @@ pub fn shown(names: &[String], told: &Value) -> String {
     };
     let members = told["members"].as_array().map_or(&[][..], Vec::as_slice);
     let mut lines: Vec<String> = names.iter().zip(members).map(row).collect();
-    let bytes = |value: &Value| value.as_u64().map_or_else(|| "?".to_string(), size_human);
     if told["resync"].is_object() {
         let resync = &told["resync"];
-        lines.push(format!("resync: {} of {}", bytes(&resync["done_bytes"]), bytes(&resync["bytes"])));
+        lines.push(format!("resync: {} of {}", size(&resync["done_bytes"]), size(&resync["bytes"])));
     }
     if told["scrub"].is_object() {
         lines.push(scrubbed(&told["scrub"]));
@@ -123,12 +113,16 @@ pub fn shown(names: &[String], told: &Value) -> String {
 
 /// How far a scrub is, and what it found.
 pub fn scrubbed(scrub: &Value) -> String {
-    let bytes = |key: &str| scrub[key].as_u64().map_or_else(|| "?".to_string(), size_human);
     format!(
         "scrub: {} of {}; {} differed, {} could not be read",
-        bytes("done_bytes"),
-        bytes("bytes"),
-        bytes("differing_bytes"),
-        bytes("unreadable_bytes")
+        size(&scrub["done_bytes"]),
+        size(&scrub["bytes"]),
+        size(&scrub["differing_bytes"]),
+        size(&scrub["unreadable_bytes"])
     )
+}
+
+/// A number of bytes for people.
+fn size(bytes: &Value) -> String {
+    bytes.as_u64().map_or_else(|| "?".to_string(), size_human)
 }

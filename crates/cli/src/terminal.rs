@@ -94,6 +94,12 @@ impl Terminal {
 /// A line that is gone at the end, also of work that failed.
 struct Cleared(ProgressBar);
 
+/// Shows how far work is whose length is known only when it goes on.
+pub fn show(bar: &ProgressBar, done: u64, all: u64) {
+    bar.set_length(all);
+    bar.set_position(done);
+}
+
 impl Drop for Cleared {
     fn drop(&mut self) {
         self.0.finish_and_clear();

@@ -3,7 +3,6 @@
 use esker_base::units::size_human;
 use esker_layer_thin::transfer::Ask;
 use esker_serve::Command;
-use esker_stack::text::TextErrors;
 use esker_stack::{LayerOrderError, Spec};
 use serde_json::Value;
 
@@ -46,10 +45,6 @@ enum VolumesError {
     None,
     #[error("the stack has several layers of kind `{KIND}`: {0}; name one with --device")]
     Several(String),
-    #[error("the server's answer is no stack: {0}")]
-    Strange(Value),
-    #[error(transparent)]
-    Text(#[from] TextErrors),
     #[error(transparent)]
     Order(#[from] LayerOrderError),
 }
@@ -78,10 +73,8 @@ impl Thin {
     /// There is no such layer, it cannot be reached, or what `work` answers.
     pub fn with<T>(&self, work: impl FnOnce(&mut Manager<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let Some(text) = &self.stack else {
-            let dump = self.control.ask(&Command::Dump {})?;
-            let text = dump["toml"].as_str().ok_or_else(|| VolumesError::Strange(dump.clone()))?;
-            let spec = Spec::parse("the server's stack", text).map_err(VolumesError::Text)?;
-            return work(&mut Manager { device: self.device_of(&spec)?, at: Place::Served(&self.control) });
+            let device = self.device_of(&self.control.spec()?)?;
+            return work(&mut Manager { device, at: Place::Served(&self.control) });
         };
         let spec = StackText::of(text.clone()).load_by_name()?;
         let device = self.device_of(&spec)?;

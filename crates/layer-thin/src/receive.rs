@@ -93,11 +93,9 @@ impl<V: Remap> Manager<V> {
         bytes: u64,
     ) -> Result<Value, ManageError> {
         let (_, entry) = self.incomplete(volume)?;
-        let block = self.block();
-        let is_sound = bytes > 0 && start.is_multiple_of(block) && bytes.is_multiple_of(block);
-        let end = start.checked_add(bytes).filter(|end| is_sound && *end <= entry.blocks * block);
-        end.ok_or(ManageError::Outside(bytes, start, volume.to_string()))?;
-        let bio = Bio::zero(entry.start * block + start, bytes);
+        let blocks = self.blocks_in(&entry, start, bytes);
+        let blocks = blocks.ok_or(ManageError::Outside(bytes, start, volume.to_string()))?;
+        let bio = Bio::zero(blocks.start * self.block(), bytes);
         self.volume.clone().change(below.clone(), bio).await.result?;
         Ok(Value::Null)
     }

@@ -69,11 +69,16 @@ impl<V: Remap> Manager<V> {
 
     /// The blocks of a range of bytes of a volume, as many as one step may concern.
     pub(super) fn inside(&self, entry: &Entry, start: u64, bytes: u64) -> Result<std::ops::Range<u64>, ManageError> {
+        let blocks = self.blocks_in(entry, start, bytes).filter(|_| bytes <= DATA_MAX);
+        blocks.ok_or(ManageError::Outside(bytes, start, entry.name.clone()))
+    }
+
+    /// The blocks of a range of bytes of a volume, if it has some and they are whole blocks of it.
+    pub(super) fn blocks_in(&self, entry: &Entry, start: u64, bytes: u64) -> Option<std::ops::Range<u64>> {
         let block = self.block();
-        let end = start.checked_add(bytes).filter(|end| *end <= entry.blocks * block && bytes <= DATA_MAX);
         let is_sound = bytes > 0 && start.is_multiple_of(block) && bytes.is_multiple_of(block);
-        let end = end.filter(|_| is_sound).ok_or(ManageError::Outside(bytes, start, entry.name.clone()))?;
-        Ok(entry.start + start / block..entry.start + end / block)
+        let end = start.checked_add(bytes).filter(|end| is_sound && *end <= entry.blocks * block)?;
+        Some(entry.start + start / block..entry.start + end / block)
     }
 
     /// A snapshot that can be sent.

@@ -244,7 +244,7 @@ impl<R: Read> Decoder<R> {
         Ok(Decoder { input, head, number: 0, position: HEAD as u64, at, left })
     }
 
-    /// What it holds.
+    /// The head of the stream.
     pub fn head(&self) -> &StreamHead {
         &self.head
     }

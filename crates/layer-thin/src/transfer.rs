@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::stream::{DATA_MAX, Decoder, Encoder, Item, StreamError, StreamHead};
 
-/// Bytes of data after which a receiver makes durable what it has.
+/// Bytes of data that a receiver stores before it makes them durable.
 const KEEP_BYTES: u64 = 256 << 20;
 
 /// Why a transfer ended early.
@@ -98,13 +98,12 @@ pub fn send<A: Ask>(
     progress: Progress<'_>,
 ) -> Result<u64, TransferError<A::Error>> {
     let mut told = changes(manager, what, what.start)?;
-    let mut ranges = std::mem::take(&mut told.ranges);
     while let Some(next) = told.next {
-        let mut more = changes(manager, what, next)?;
-        ranges.append(&mut more.ranges);
+        let more = changes(manager, what, next)?;
+        told.ranges.extend(more.ranges);
         told.next = more.next;
     }
-    let data: u64 = ranges.iter().filter(|range| range.2).map(|range| range.1 - range.0).sum();
+    let data: u64 = told.ranges.iter().filter(|range| range.2).map(|range| range.1 - range.0).sum();
     let strange = |text: &str| TransferError::Strange("changes".to_string(), Value::from(text));
     let number = |text: &str| u128::from_str_radix(text, 16).map_err(|_| strange(text));
     let head = StreamHead {
@@ -119,7 +118,7 @@ pub fn send<A: Ask>(
     let mut encoder = Encoder::new(out, &head).map_err(TransferError::Output)?;
     let mut done = 0;
     progress(done, data);
-    for (start, end, is_mapped) in ranges {
+    for (start, end, is_mapped) in told.ranges {
         if !is_mapped {
             encoder.zero(start..end).map_err(TransferError::Output)?;
             continue;

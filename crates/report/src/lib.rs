@@ -2,9 +2,8 @@
 //!
 //! Invariant: touches no file, and refers to nothing outside the text that it returns.
 //!
-//! Reading order: [`number`] (values as they are printed), [`figure`] (series in a coordinate system), [`bars`]
-//! (values of categories), [`dots`] (values beside those of a source), [`html`] (tables, sections, the page around
-//! them), [`known_error`].
+//! Reading order: [`number`] prints values. [`figure`] draws series, [`bars`] values of categories, and [`dots`] values
+//! beside those of a source. [`html`] makes tables, sections and pages. [`known_error`] comes last.
 
 #![forbid(unsafe_code)]
 

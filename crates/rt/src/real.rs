@@ -38,9 +38,11 @@ pub use reactor::{Backend, Reactor, RealConfig, StartError};
 pub(crate) use reactor::{RealState, run_agent};
 pub(crate) use socket::{connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
 
-/// Sixteen unique bytes from the kernel.
-pub(crate) fn unique() -> u128 {
-    let mut bytes = [0; 16];
+/// Fills `bytes` with random ones from the kernel.
+///
+/// # Panics
+/// If the kernel has none.
+pub fn fill_random(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {
         let got = rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty());
@@ -50,5 +52,11 @@ pub(crate) fn unique() -> u128 {
             Err(error) => panic!("the kernel gives no random bytes: {error}"),
         }
     }
+}
+
+/// Sixteen unique bytes from the kernel.
+pub(crate) fn unique() -> u128 {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes);
     u128::from_le_bytes(bytes)
 }

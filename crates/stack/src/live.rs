@@ -168,18 +168,16 @@ impl Stack {
     pub async fn replace(&self, old: &str, new: DeviceSpec, patience: Nanos) -> Result<(), LiveError> {
         let spec = self.spec().with_device(new.clone(), old)?;
         check(&spec, self.kinds)?;
-        self.check_spared(old)?;
+        let place = self.check_spared(old)?;
         let created = Created::default();
         let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
         build_part(&building, &mut self.parts.borrow_mut(), &new, Some(&self.snapshot.borrow()))?;
-        let fits = match self.check_fits(old, &new.name) {
-            Ok(()) => self.check_blank(old, &new.name).await,
-            refused => refused,
+        let change = async || {
+            self.check_fits(old, &new.name)?;
+            self.check_blank(old, &new.name, &place).await?;
+            self.switch(spec, patience, Change::Replace(old)).await
         };
-        let result = match fits {
-            Ok(()) => self.switch(spec, patience, Change::Replace(old)).await,
-            refused => refused,
-        };
+        let result = change().await;
         self.drop_part(if result.is_ok() { old } else { &new.name });
         if result.is_ok() {
             created.keep();
@@ -187,8 +185,9 @@ impl Stack {
         result
     }
 
-    /// A device may go if one layer stands on it, which does without it.
-    fn check_spared(&self, name: &str) -> Result<(), LiveError> {
+    /// A device may go if one layer stands on it, which does without it. That layer and the
+    /// number of the device below it are the answer.
+    fn check_spared(&self, name: &str) -> Result<(String, usize), LiveError> {
         let fault = |why: String| Err(LiveError::NotSpared(name.to_string(), why));
         let (spec, parts) = (self.spec(), self.parts.borrow());
         if !parts.leaves.contains_key(name) {
@@ -200,23 +199,19 @@ impl Stack {
         };
         let lower = spec.device(user).and_then(|layer| layer.on.iter().position(|lower| lower == name));
         let instance = parts.instances.get(*user);
-        match lower.is_some_and(|lower| instance.is_some_and(|instance| instance.ext.spares(lower))) {
-            true => Ok(()),
-            false => fault(format!(
+        match lower.filter(|lower| instance.is_some_and(|instance| instance.ext.spares(*lower))) {
+            Some(lower) => Ok((user.to_string(), lower)),
+            None => fault(format!(
                 "\"{user}\" stands on it and uses it; only an offline member of a mirror can be replaced"
             )),
         }
     }
 
     /// What the new device holds must be of no use to anything: where the layer above keeps its own marks, it is zero.
-    async fn check_blank(&self, old: &str, new: &str) -> Result<(), LiveError> {
-        let (spec, leaf) = (self.spec(), self.parts.borrow().leaves.get(new).cloned());
-        let stands = |layer: &&DeviceSpec| layer.on.iter().any(|lower| lower == old);
-        let layer = spec.devices.iter().find(stands).expect("checked by the caller");
-        let lower = layer.on.iter().position(|lower| lower == old);
-        let marks = self.parts.borrow().instances.get(&layer.name).map_or_else(Vec::new, |user| user.ext.marks());
-        let leaf = leaf.expect("it was built");
-        for range in marks.into_iter().filter(|mark| Some(mark.lower) == lower).map(|mark| mark.range) {
+    async fn check_blank(&self, old: &str, new: &str, (layer, lower): &(String, usize)) -> Result<(), LiveError> {
+        let leaf = self.parts.borrow().leaves.get(new).cloned().expect("it was built");
+        let marks = self.parts.borrow().instances.get(layer).map_or_else(Vec::new, |user| user.ext.marks());
+        for range in marks.into_iter().filter(|mark| mark.lower == *lower).map(|mark| mark.range) {
             let buf = Buf::unique(&self.shared.pool, range.len() as usize);
             let done = leaf.device.submit(Bio::read(range.start(), buf)).await;
             let fault = |why: String| Err(LiveError::NotSpared(old.to_string(), why));

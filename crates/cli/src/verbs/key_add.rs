@@ -1,6 +1,7 @@
 //! `esker key add`: lets another passphrase open a file of key slots.
 
 use esker_keyslots::Cost;
+use esker_rt::real::fill_random;
 
 use crate::failure::Failure;
 use crate::key_files;
@@ -37,7 +38,7 @@ impl Run for Add {
         let mut slots = key_files::read(&self.file)?;
         let passphrase = key_files::passphrase(self.passphrase.as_deref(), "Passphrase")?;
         let new = key_files::new_passphrase(self.new.as_deref(), "New passphrase")?;
-        let slot = slots.add(passphrase.bytes(), new.bytes(), Cost::PRODUCTION, &mut key_files::random);
+        let slot = slots.add(passphrase.bytes(), new.bytes(), Cost::PRODUCTION, &mut fill_random);
         let slot = slot.map_err(|error| key_files::refused(&self.file, error))?;
         key_files::write(&self.file, &slots, true)?;
         terminal.say(&format!("slot {slot} opens with the new passphrase"))

@@ -3,6 +3,7 @@
 use esker_keyslots::{Cost, KeySlots};
 use esker_layers::cipher::{Cipher, key_bytes};
 use esker_rt::Secret;
+use esker_rt::real::fill_random;
 
 use crate::failure::Failure;
 use crate::key_files;
@@ -46,13 +47,13 @@ impl Run for Make {
             Some(place) => key_files::secret(place)?,
             None => {
                 let mut drawn = vec![0; 64];
-                key_files::random(&mut drawn);
+                fill_random(&mut drawn);
                 Secret::new(drawn)
             }
         };
         Cipher::read(&key)?;
         let passphrase = key_files::new_passphrase(self.passphrase.as_deref(), "New passphrase")?;
-        let made = KeySlots::new(&key_bytes(&key), passphrase.bytes(), Cost::PRODUCTION, &mut key_files::random);
+        let made = KeySlots::new(&key_bytes(&key), passphrase.bytes(), Cost::PRODUCTION, &mut fill_random);
         let made = made.map_err(|error| key_files::refused(&self.file, error))?;
         key_files::write(&self.file, &made, false)
     }

@@ -1,8 +1,7 @@
 //! `esker stack dump`: writes a stack's text canonically.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use esker_serve::Command;
 use esker_stack::Spec;
 use serde_json::json;
 
@@ -47,7 +46,7 @@ struct Dump {
 impl Run for Dump {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let spec = match (self.control, self.stack) {
-            (Some(control), _) => served(&control)?,
+            (Some(control), _) => control::spec(&control)?,
             (None, source) => StackText::of(source.unwrap_or_default()).load(terminal)?.0,
         };
         let text = match (self.line, self.json) {
@@ -57,12 +56,6 @@ impl Run for Dump {
         };
         terminal.say(text.trim_end())
     }
-}
-
-/// The stack of the server at `control`.
-fn served(control: &Path) -> Result<Spec, Failure> {
-    let answer = control::ask(control, &Command::Dump {})?;
-    Ok(Spec::parse("the server's stack", answer["toml"].as_str().unwrap_or_default())?)
 }
 
 fn json_of(spec: &Spec) -> serde_json::Value {

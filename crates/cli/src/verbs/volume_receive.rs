@@ -5,7 +5,7 @@ use std::io::{BufReader, IsTerminal, stdin};
 use esker_layer_thin::transfer::{Target, receive};
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, show};
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, told};
 
@@ -49,10 +49,7 @@ impl Run for Receive {
         let bar = terminal.progress("received", 0);
         let target = Target { volume: &self.volume, snapshot: self.name.as_deref(), force: self.force };
         let input = BufReader::with_capacity(1 << 20, stdin().lock());
-        let mut progress = |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        };
+        let mut progress = |done, all| show(&bar, done, all);
         let received = self.thin.with(|manager| Ok(receive(manager, &target, input, &mut progress)?));
         bar.finish_and_clear();
         terminal.say(&told(&received?))

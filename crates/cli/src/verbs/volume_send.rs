@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stdout};
 use esker_layer_thin::transfer::{Outgoing, send};
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, show};
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::Thin;
 
@@ -47,10 +47,7 @@ impl Run for Send {
         }
         let bar = terminal.progress("sent", 0);
         let what = Outgoing { snapshot: &self.snapshot, base: self.from.as_deref(), start: self.start };
-        let mut progress = |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        };
+        let mut progress = |done, all| show(&bar, done, all);
         let sent = self.thin.with(|manager| Ok(send(manager, &what, terminal.output(), &mut progress)?));
         bar.finish_and_clear();
         sent.map(drop)

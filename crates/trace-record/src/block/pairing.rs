@@ -90,11 +90,13 @@ impl Tally {
         match event.stage {
             BlkStage::Queued => {
                 self.count(seen);
-                self.begin(seen.tracepoint == Tracepoint::BioQueued && self.by_bio, address, begun);
+                if self.by_bio {
+                    self.begin(address, begun);
+                }
             }
             BlkStage::Issued => {
                 self.issued += 1;
-                self.begin(true, address, begun);
+                self.begin(address, begun);
             }
             BlkStage::Completed => {
                 (event.process, event.name) = (0, [0; 16]);
@@ -112,10 +114,7 @@ impl Tally {
         }
     }
 
-    fn begin(&mut self, is_told_of_end: bool, address: u64, begun: Begun) {
-        if !is_told_of_end {
-            return;
-        }
+    fn begin(&mut self, address: u64, begun: Begun) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             self.under_way.clear();
         }

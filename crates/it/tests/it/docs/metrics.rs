@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use esker_hugepage_linux::status as hugepage;
+use esker_metrics::monitor::FamilyRow;
 use esker_serve::status::{EndStatus, ExportStatus, Load, MountStatus, OpLoad, PartStatus, Status, UsageStatus};
 use esker_testkit::generated::Block;
 
@@ -43,15 +44,10 @@ fn managed() -> hugepage::Status {
 
 /// A row for each family, in the order of the page.
 fn families(page: &str) -> String {
-    let told = |mark: &str| -> BTreeMap<&str, &str> {
-        page.lines().filter_map(|line| line.strip_prefix(mark)?.split_once(' ')).collect()
-    };
-    let help = told("# HELP ");
-    let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
-    let rows = types.map(|(name, ty)| {
-        let shown = if ty == "counter" { format!("{name}_total") } else { name.to_string() };
+    let rows = FamilyRow::all(page).into_iter().map(|FamilyRow { name, kind, help }| {
+        let shown = if kind == "counter" { format!("{name}_total") } else { name };
         let labels = labels(page, &shown).unwrap_or_else(|| panic!("the sample status lacks {shown}"));
-        [format!("`{shown}`"), ty.to_string(), labels, help[name].to_string()]
+        [format!("`{shown}`"), kind, labels, help]
     });
     table(["metric", "type", "labels", "meaning"], rows)
 }
