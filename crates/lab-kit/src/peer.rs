@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::experiment::LabError;
@@ -26,7 +26,28 @@ pub fn demand(program: &str) -> Result<(), LabError> {
 /// # Errors
 /// [`LabError`] with its last words if it fails.
 pub fn output<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabError> {
-    let run = Command::new(program).args(args).output().map_err(|e| fault(program, e))?;
+    printed(program, Command::new(program).args(args))
+}
+
+/// The same in a folder.
+///
+/// # Errors
+/// As [`output`].
+pub fn output_in<S: AsRef<OsStr>>(program: &str, args: &[S], folder: &Path) -> Result<String, LabError> {
+    printed(program, Command::new(program).args(args).current_dir(folder))
+}
+
+/// Runs this very program to its end, as a user does in a folder, and returns what it printed.
+///
+/// # Errors
+/// As [`output`].
+pub fn own<S: AsRef<OsStr>>(args: &[S], folder: &Path) -> Result<String, LabError> {
+    let own = std::env::current_exe().map_err(|e| fault("esker", e))?;
+    printed("esker", Command::new(own).args(args).current_dir(folder).stdin(Stdio::null()))
+}
+
+fn printed(program: &str, command: &mut Command) -> Result<String, LabError> {
+    let run = command.output().map_err(|e| fault(program, e))?;
     if !run.status.success() {
         return Err(fault(program, format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr).trim())));
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use esker_lab_kit::{Figure, Lab, LabError, peer};
+use esker_lab_kit::{Figure, Lab, LabError, peer, source_tree};
 
 /// Figures, what they count of which extension, and the thesis' reduction in percent.
 const FIGURES: [(&str, &str, &str, Option<f64>); 15] = [
@@ -27,7 +27,7 @@ const FIGURES: [(&str, &str, &str, Option<f64>); 15] = [
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let args = ["run", "--quiet", "--package", "esker-xtask", "--", "complexity", "--json"];
-    let printed = peer::output("cargo", &args)?;
+    let printed = peer::output_in("cargo", &args, &source_tree::root()?)?;
     let counts: Value =
         serde_json::from_str(&printed).map_err(|error| LabError::Data(format!("{printed}: {error}")))?;
     FIGURES

@@ -31,7 +31,7 @@ use crate::artc::{afresh, compiled};
 use esker_lab_kit::timing::{self, mean, worst};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
-const SUITE: &str = include_str!("../../../data/programs/suite.toml");
+const SUITE: &str = include_str!("../data/programs/suite.toml");
 /// What the error to state is of the worst that was measured.
 const MARGIN: f64 = 1.5;
 const LEAST: f64 = 0.05;

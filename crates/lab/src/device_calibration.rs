@@ -49,12 +49,12 @@ macro_rules! drive {
             files: [
                 (
                     concat!($name, ".diskspecs"),
-                    include_str!(concat!("../../../data/disksim/", $name, "/", $name, ".diskspecs")),
+                    include_str!(concat!("../data/disksim/", $name, "/", $name, ".diskspecs")),
                 ),
-                ($model, include_str!(concat!("../../../data/disksim/", $name, "/", $model))),
-                ($curve, include_str!(concat!("../../../data/disksim/", $name, "/", $curve))),
+                ($model, include_str!(concat!("../data/disksim/", $name, "/", $model))),
+                ($curve, include_str!(concat!("../data/disksim/", $name, "/", $curve))),
             ],
-            trace: include_bytes!(concat!("../../../data/disksim/", $name, "/", $name, ".trace.zst")),
+            trace: include_bytes!(concat!("../data/disksim/", $name, "/", $name, ".trace.zst")),
             classed: $classed,
         }
     };

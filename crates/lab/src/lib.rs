@@ -74,6 +74,7 @@ mod edt_testbed;
 mod edt_throttle;
 mod exces;
 mod file_vs_fio;
+mod first_answer;
 mod fs_arms;
 mod fs_calls;
 mod fs_fill;
@@ -112,6 +113,7 @@ mod mounted;
 mod mrc_accuracy;
 mod nbd_vs_peers;
 mod paced_ext4;
+mod packages;
 mod played;
 mod random_setting;
 mod random_writes;
@@ -234,6 +236,16 @@ pub const ALL: &[Experiment] = &[
         .own()
         .about("The default `esker try` on a prefix of its traces: verdict, determinism, speed of virtual time")
         .after("the project's main job; traces: blkreplay's linux-mysql and linux-webserver-2"),
+    Experiment::real("first-answer", first_answer::run)
+        .own()
+        .about("How long a new user waits: for the help, for a verdict on a trace, for README's first command in a new clone")
+        .after("the issue of packages: 20 ms, 1 s, 3 minutes")
+        .beside(&["cargo", "git"]),
+    Experiment::real("packages", packages::run)
+        .own()
+        .about("Sizes of the packages and of the program in them, whether they are reproducible, and how long their check takes")
+        .after("the issue of packages: 8 MiB, 25 MiB, 1, 6 minutes")
+        .beside(&["cargo", "dpkg-deb", "rpmbuild"]),
     Experiment::real("advise", advise::run)
         .own()
         .about("`esker advise`: seconds for 200 proposals of a million requests, and its estimates against a census of runs")

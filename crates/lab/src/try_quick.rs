@@ -2,12 +2,13 @@
 //!
 //! What it shows: that the comparison is deterministic, how fast virtual time passes, and what the verdict rests on.
 
-use std::process::{Command, Stdio};
-
 use esker_predict::{Comparison, ComparisonPlan, Limit};
 
 use crate::played::silent;
-use esker_lab_kit::{Figure, Lab, LabError, peer, timing::timed};
+use esker_lab_kit::{
+    Figure, Lab, LabError, peer,
+    timing::{seconds, timed},
+};
 
 /// Requests of each trace that the quick run plays.
 const PREFIX: u64 = 20_000;
@@ -24,22 +25,11 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     lab.say("second run");
     let again = plan.compare(&silent())?;
     lab.say("`esker try` by itself");
-    let (seconds, ended) = timed(|| tried(lab));
-    ended?;
+    let folder = lab.folder()?;
+    let default_s = seconds(|| peer::own(&["try"], folder.path()).map(drop))?;
     let mut figures = figures(&first, took, first.to_json() == again.to_json());
-    figures.push(Figure::alone("default_seconds", seconds, "s of real time"));
+    figures.push(Figure::alone("default_seconds", default_s, "s of real time"));
     Ok(figures)
-}
-
-/// Runs the program with its defaults, with all of its candidates.
-fn tried(lab: &Lab<'_>) -> Result<(), LabError> {
-    let fault = |error: std::io::Error| peer::fault("esker try", error);
-    let (dir, own) = (lab.folder()?, std::env::current_exe().map_err(fault)?);
-    let output = Command::new(own).arg("try").current_dir(dir.path()).stdin(Stdio::null()).output().map_err(fault)?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(peer::fault("esker try", String::from_utf8_lossy(&output.stderr).trim())),
-    }
 }
 
 fn figures(comparison: &Comparison, took: f64, same: bool) -> Vec<Figure> {

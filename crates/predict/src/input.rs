@@ -23,8 +23,8 @@ pub type Open = Arc<dyn Fn() -> io::Result<Vec<NamedInput>> + Send + Sync>;
 
 /// The traces that are part of this program: name and packed bytes. Their terms are in `data/README.md`.
 const EMBEDDED: [(&str, &[u8]); 2] = [
-    ("linux-mysql.load.gz", include_bytes!("../../../data/linux-mysql.load.gz")),
-    ("linux-webserver-2.load.gz", include_bytes!("../../../data/linux-webserver-2.load.gz")),
+    ("linux-mysql.load.gz", include_bytes!("../data/linux-mysql.load.gz")),
+    ("linux-webserver-2.load.gz", include_bytes!("../data/linux-webserver-2.load.gz")),
 ];
 
 /// Bytes of a record in memory.

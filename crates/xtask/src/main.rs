@@ -1,12 +1,12 @@
 //! The workspace's own tools: `cargo xtask tidy`, `mutate`, `peers`, `complexity`, `soak`,
-//! `record-suite`, `docs` and `test`.
+//! `release`, `record-suite`, `docs` and `test`.
 //!
 //! Invariant: never linked into what serves data; changes no source file. `cargo xtask docs` writes the marked blocks
 //! of documents.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
 //! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
-//! at length), [`suite`] (traces of real programs), [`docs`] (generated blocks of documents), [`mod@test`] (a
+//! at length), [`release`] (packages, and what a release holds), [`suite`] (traces of real programs), [`docs`] (generated blocks of documents), [`mod@test`] (a
 //! newcomer's second command), [`skips`] (tests that a machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod docs;
 mod mutate;
 mod peers;
 mod program;
+mod release;
 mod skips;
 mod soak;
 mod suite;
@@ -63,6 +64,11 @@ const VERBS: &[Verb] = &[
         name: "soak",
         usage: "soak kill|fuzz|... [OPTIONS]   kill a server under load many times, or fuzz every parser at length",
         run: soak::main,
+    },
+    Verb {
+        name: "release",
+        usage: "release check [--quick | --sizes] [--json] | sbom FILE   check what a release holds, or write its bill of materials",
+        run: release::main,
     },
     Verb {
         name: "record-suite",

@@ -52,6 +52,7 @@ const PEERS: &[Peer] = &[
     Peer { program: "rsync", package: "rsync", used_by: "lab: recorded and replayed, data/behaviour" },
     Peer { program: "/usr/bin/convert", package: "imagemagick", used_by: "lab: recorded and replayed, data/behaviour" },
     Peer { program: "mariadbd", package: "mariadb-server", used_by: "lab: recorded and replayed, data/behaviour" },
+    Peer { program: "rpmbuild", package: "rpm", used_by: "xtask: the RPM package" },
     Peer { program: "db_bench", package: "rocksdb-tools", used_by: "lab: recorded and replayed, data/behaviour" },
 ];
 

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::{How, compiled, recording, replayed};
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/behaviour");
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/behaviour");
 /// Debian's programs, whatever else is installed.
 const SEARCH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Seconds after which a program is ended.

@@ -9,7 +9,7 @@ use esker_trace_order::compiled::Program;
 use super::compiled;
 use esker_lab_kit::LabError;
 
-const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/programs");
+const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/programs");
 
 /// Those that are named, or all, in the order of their names, each compiled; none where the project's sources are not.
 pub(crate) fn programs(names: Option<&[&str]>) -> impl Iterator<Item = Result<(String, Program), LabError>> {
