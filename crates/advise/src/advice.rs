@@ -333,7 +333,7 @@ fn use_of(row: &AdviceRow, columns: &Columns) -> String {
             let random = columns.is_random.iter().filter(|is_random| **is_random).count() as f64;
             let all = columns.len() as f64;
             format!(
-                "{:.0} % of the requests are writes and {:.0} % are random; they use {} of the volume.",
+                "{:.0} % of the requests are writes and {:.0} % are random; outside long streams they use {}.",
                 100.0 * writes / all,
                 100.0 * random / all,
                 size_human(columns.footprint())
@@ -341,7 +341,7 @@ fn use_of(row: &AdviceRow, columns: &Columns) -> String {
         }
         Shape::Cache { line, .. } => format!(
             "Lines of {} answer about {share:.0} % of the reads, because so many come back to what was used within the \
-             cache's size ({} are used at all).",
+             cache's size ({} are used outside long streams).",
             size_human(LINES[*line]),
             size_human(columns.footprint())
         ),
@@ -355,7 +355,7 @@ fn use_of(row: &AdviceRow, columns: &Columns) -> String {
             "The fast device takes all writes and answers about {share:.0} % of the reads, so the disk rests in between."
         ),
         Shape::Reorganised(_) => format!(
-            "Pages that are asked for in turn lie side by side; {} are used at all.",
+            "Pages that are asked for in turn lie side by side; {} are used outside long streams.",
             size_human(columns.footprint())
         ),
         Shape::Tier { extent, .. } => format!(

@@ -95,7 +95,7 @@ impl Columns {
         self.at.last().copied().unwrap_or(0).max(1)
     }
 
-    /// Bytes of the lines that are used.
+    /// Bytes of the lines that requests outside long streams use: what a cache can be asked to hold.
     pub fn footprint(&self) -> u64 {
         let most = self.distance[0].iter().filter(|distance| **distance != NEVER).max();
         most.map_or(0, |lines| u64::from(*lines) * LINES[0])
