@@ -15,6 +15,10 @@
 //! [`volumes`] what the verbs of those managers share.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, reason = "the verbs that only predict use a part of what verbs share")
+)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(
     clippy::disallowed_methods,
@@ -22,46 +26,51 @@
     reason = "the command line is where files, arguments and the terminal come from"
 )]
 
-mod block_devices;
 mod block_trace;
-mod changed_dir;
-mod composition;
-mod control;
-mod doctor;
 mod failure;
 mod files;
-mod fs_image;
-mod fs_kinds;
-mod hugepages;
-mod key_files;
-mod lab;
-mod lfs_image;
-mod listeners;
-mod local;
-mod log;
-mod meters;
-mod mirrors;
-mod notify;
-mod opened_stack;
 mod outputs;
-mod patience;
 mod playing;
-mod recording;
-mod replaying;
-mod rewriting;
-mod secrets;
-mod signals;
 mod stack_text;
 mod target;
 mod terminal;
-mod top;
 mod trace_archives;
 mod trace_files;
 mod verb;
 mod verbs;
-mod virtual_files;
-mod volumes;
-mod world;
+
+cfg_if::cfg_if! {
+    if #[cfg(feature = "full")] {
+        mod block_devices;
+        mod changed_dir;
+        mod composition;
+        mod control;
+        mod doctor;
+        mod fs_image;
+        mod fs_kinds;
+        mod hugepages;
+        mod key_files;
+        mod lab;
+        mod lfs_image;
+        mod listeners;
+        mod local;
+        mod log;
+        mod meters;
+        mod mirrors;
+        mod notify;
+        mod opened_stack;
+        mod patience;
+        mod recording;
+        mod replaying;
+        mod rewriting;
+        mod secrets;
+        mod signals;
+        mod top;
+        mod virtual_files;
+        mod volumes;
+        mod world;
+    }
+}
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -72,11 +81,12 @@ use terminal::Terminal;
 use verb::Verb;
 
 fn main() -> ExitCode {
-    if let Some(status) = esker_trace_record::gate::pass(std::env::args_os()) {
-        return ExitCode::from(status);
-    }
-    if let Some(status) = esker_lab::own::pass(std::env::args_os()) {
-        return ExitCode::from(status);
+    #[cfg(feature = "full")]
+    {
+        let passed = esker_trace_record::gate::pass(std::env::args_os());
+        if let Some(status) = passed.or_else(|| esker_lab::own::pass(std::env::args_os())) {
+            return ExitCode::from(status);
+        }
     }
     let mut terminal = Terminal::standard();
     ExitCode::from(run(std::env::args_os(), &mut terminal))

@@ -94,6 +94,7 @@ impl StackText {
     fn parse(&self, text: &str) -> Result<(Spec, BuildPlan), Failure> {
         let spec = Spec::parse(self.name(), text)?;
         let plan = spec.check(esker_kinds::ALL)?;
+        #[cfg(feature = "full")]
         esker_serve::mounts::check(&spec, esker_filesystems::ALL)?;
         Ok((spec, plan))
     }

@@ -9,6 +9,9 @@ use crate::verbs;
 /// Exit statuses, as every help page tells them.
 const STATUS: &str = "Exit status: 0 done, 1 failed, 2 wrong usage.";
 
+/// How to get the verbs that a program without servers lacks.
+const LESS: &str = "This program predicts and does no more. All verbs: cargo install --path crates/cli\n\n";
+
 /// Widest help in columns: longer lines are hard to read.
 const WIDTH: usize = 100;
 
@@ -83,14 +86,17 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("A storage stack in user space")
         .long_about(long)
-        .after_long_help(STATUS)
+        .after_long_help(if cfg!(feature = "full") { STATUS.to_string() } else { format!("{LESS}{STATUS}") })
         .max_term_width(WIDTH)
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_version_flag(true)
         .arg(version());
     for (group, summary) in verbs::GROUPS {
-        let members = verbs::ALL.iter().filter(|verb| verb.words.len() == 2 && verb.words[0] == *group);
+        let mut members = verbs::ALL.iter().filter(|verb| verb.words.len() == 2 && verb.words[0] == *group).peekable();
+        if members.peek().is_none() {
+            continue;
+        }
         let command = Command::new(*group).about(*summary).subcommand_required(true).arg_required_else_help(true);
         root = root.subcommand(command.subcommands(members.map(Verb::command)));
     }

@@ -1,99 +1,104 @@
 //! The table of verbs. A new verb is a file here and a line in [`ALL`].
 
 mod advise;
-mod attach;
 mod blktrace_check;
 mod blktrace_convert;
 mod blktrace_from_fio;
 mod blktrace_generate;
-mod blktrace_record;
 mod blktrace_stat;
-mod calibrate;
-mod check;
 mod completions;
 mod curve;
-mod detach;
-mod doctor;
-mod freeze;
-mod fs_check;
-mod fs_dump;
-mod fs_mkfs;
-mod fs_play;
-mod fs_stat;
-mod hotcold;
-mod hugepage_doctor;
-mod hugepage_restore;
-mod hugepage_run;
-mod hugepage_status;
-mod hugepage_top;
-mod init;
-mod key_add;
-mod key_make;
-mod key_remove;
 mod kinds;
-mod lab_compare;
-mod lab_list;
-mod lab_repeat;
-mod lab_run;
-mod lfs;
-mod lfs_cleaner;
-mod lfs_log;
 mod man;
-mod meters;
-mod mirror_offline;
-mod mirror_replace;
-mod mirror_rescan;
-mod mirror_scrub;
-mod mirror_status;
-mod mount;
-mod nfs_generate;
-mod nfs_replay;
-mod order;
-mod remap;
-mod resize;
-mod run;
-mod serve;
 mod stack_check;
-mod stack_compose;
-mod stack_dump;
-mod stack_explain;
-mod stack_insert;
-mod stack_place;
-mod stack_remove;
-mod stack_reorder;
-mod status;
-mod stop;
-mod sync;
-mod thaw;
-mod top;
-mod trace_compare;
-mod trace_compile;
-mod trace_deps;
-mod trace_generate;
-mod trace_import;
-mod trace_predict;
-mod trace_prepare;
-mod trace_record;
-mod trace_replay;
-mod trace_show;
-mod trace_syscalls;
 mod try_stacks;
-mod umount;
-mod volume_clone;
-mod volume_create;
-mod volume_dedup;
-mod volume_delete;
-mod volume_hold;
-mod volume_list;
-mod volume_receive;
-mod volume_release;
-mod volume_rename;
-mod volume_resize;
-mod volume_rollback;
-mod volume_rotate;
-mod volume_send;
-mod volume_snapshot;
-mod volume_usage;
+
+cfg_if::cfg_if! {
+    if #[cfg(feature = "full")] {
+        mod attach;
+        mod blktrace_record;
+        mod calibrate;
+        mod check;
+        mod detach;
+        mod doctor;
+        mod freeze;
+        mod fs_check;
+        mod fs_dump;
+        mod fs_mkfs;
+        mod fs_play;
+        mod fs_stat;
+        mod hotcold;
+        mod hugepage_doctor;
+        mod hugepage_restore;
+        mod hugepage_run;
+        mod hugepage_status;
+        mod hugepage_top;
+        mod init;
+        mod key_add;
+        mod key_make;
+        mod key_remove;
+        mod lab_compare;
+        mod lab_list;
+        mod lab_repeat;
+        mod lab_run;
+        mod lfs;
+        mod lfs_cleaner;
+        mod lfs_log;
+        mod meters;
+        mod mirror_offline;
+        mod mirror_replace;
+        mod mirror_rescan;
+        mod mirror_scrub;
+        mod mirror_status;
+        mod mount;
+        mod nfs_generate;
+        mod nfs_replay;
+        mod order;
+        mod remap;
+        mod resize;
+        mod run;
+        mod serve;
+        mod stack_compose;
+        mod stack_dump;
+        mod stack_explain;
+        mod stack_insert;
+        mod stack_place;
+        mod stack_remove;
+        mod stack_reorder;
+        mod status;
+        mod stop;
+        mod sync;
+        mod thaw;
+        mod top;
+        mod trace_compare;
+        mod trace_compile;
+        mod trace_deps;
+        mod trace_generate;
+        mod trace_import;
+        mod trace_predict;
+        mod trace_prepare;
+        mod trace_record;
+        mod trace_replay;
+        mod trace_show;
+        mod trace_syscalls;
+        mod umount;
+        mod volume_clone;
+        mod volume_create;
+        mod volume_dedup;
+        mod volume_delete;
+        mod volume_hold;
+        mod volume_list;
+        mod volume_receive;
+        mod volume_release;
+        mod volume_rename;
+        mod volume_resize;
+        mod volume_rollback;
+        mod volume_rotate;
+        mod volume_send;
+        mod volume_snapshot;
+        mod volume_usage;
+    }
+}
 
 use crate::verb::Verb;
 
@@ -112,7 +117,25 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("lab", "Measure the figures of the documents"),
 ];
 
+/// The verbs of a program that only predicts, in the order of the help.
+#[cfg(not(feature = "full"))]
+pub const ALL: &[Verb] = &[
+    try_stacks::VERB,
+    advise::VERB,
+    stack_check::VERB,
+    blktrace_stat::VERB,
+    blktrace_convert::VERB,
+    blktrace_check::VERB,
+    blktrace_generate::VERB,
+    blktrace_from_fio::VERB,
+    curve::VERB,
+    kinds::VERB,
+    man::VERB,
+    completions::VERB,
+];
+
 /// Every verb, in the order of the help.
+#[cfg(feature = "full")]
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,
     advise::VERB,

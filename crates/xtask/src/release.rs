@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde_json::json;
+use tempfile::TempDir;
 
 const USAGE: &str = "usage: cargo xtask release check [--quick | --sizes] [--json], or cargo xtask release sbom FILE";
 
@@ -51,6 +52,8 @@ struct Release {
     root: PathBuf,
     /// Emptied at the start.
     out: PathBuf,
+    /// For projects of others: cargo would make a project below the tree a member of its workspace.
+    elsewhere: TempDir,
     /// Where the programs are that packages hold.
     built: PathBuf,
     version: String,
@@ -113,8 +116,9 @@ impl Release {
             _ => {}
         }
         std::fs::create_dir_all(&out).map_err(|error| told(&out, error))?;
+        let elsewhere = tempfile::tempdir().map_err(|error| error.to_string())?;
         let built = target.join(if form == Form::Quick { "debug" } else { "dist" });
-        Ok(Release { version: version.to_string(), out, built, root, form })
+        Ok(Release { version: version.to_string(), out, elsewhere, built, root, form })
     }
 
     /// A folder among the files of this check.

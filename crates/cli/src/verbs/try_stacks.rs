@@ -198,6 +198,11 @@ impl Run for Try {
                 "--busy {busy}: choose a share between 0 and 1, such as {TARGET_BUSY}"
             )));
         }
+        if self.serve && !cfg!(feature = "full") {
+            return Err(Failure::Usage(
+                "--serve: this program only predicts; cargo install --path crates/cli installs one that serves".into(),
+            ));
+        }
         let plan = self.plan(terminal)?;
         let outputs = self.outputs()?;
         let prepared = self.prepare(plan, terminal)?;

@@ -11,12 +11,11 @@ const EXAMPLES: [&str; 2] = ["open", "snapshots"];
 
 /// A new project depends on the packed library, and runs its front page and two of its examples.
 pub(super) fn check(release: &Release) -> Result<Figures, String> {
-    let project = release.out.join("outside");
+    let project = release.elsewhere.path().join("outside");
     output(release.cargo().args(["new", "--quiet", "--vcs", "none", "--name", "outside"]).arg(&project))?;
     let manifest = project.join("Cargo.toml");
     let mut text = read(&manifest)?;
-    // A project below the workspace is none of its members.
-    let _ = write!(text, "esker = \"{}\"\n\n[workspace]\n\n[profile.dev]\ndebug = false\n\n", release.version);
+    let _ = write!(text, "esker = \"{}\"\n\n[profile.dev]\ndebug = false\n\n", release.version);
     text += &patches(release)?;
     std::fs::write(&manifest, text).map_err(|error| told(&manifest, error))?;
     let main = format!("fn main() -> Result<(), esker::Error> {{\n{}}}\n", front_page(release)?);
@@ -34,7 +33,6 @@ pub(super) fn check(release: &Release) -> Result<Figures, String> {
     for name in ["outside"].into_iter().chain(EXAMPLES) {
         output(Command::new(project.join("target/debug").join(name)).arg(&media))?;
     }
-    std::fs::remove_dir_all(project.join("target")).map_err(|error| told(&project, error))?;
     Ok(vec![("outside_programs", 1.0 + EXAMPLES.len() as f64)])
 }
 
@@ -42,7 +40,7 @@ pub(super) fn check(release: &Release) -> Result<Figures, String> {
 pub(super) fn install(release: &Release) -> Result<Figures, String> {
     let (from, to) = (unpacked(release, "esker-cli")?, release.folder("installed")?);
     let manifest = from.join("Cargo.toml");
-    let text = read(&manifest)? + "\n[workspace]\n" + &patches(release)?;
+    let text = read(&manifest)? + "\n" + &patches(release)?;
     std::fs::write(&manifest, text).map_err(|error| told(&manifest, error))?;
     output(release.cargo().args(["install", "--quiet", "--debug", "--path"]).arg(&from).arg("--root").arg(&to))?;
     let version = output(Command::new(to.join("bin/esker")).arg("--version"))?;
@@ -63,11 +61,11 @@ fn patches(release: &Release) -> Result<String, String> {
 
 /// Where the files of a packed crate lie, which are unpacked if they are not.
 fn unpacked(release: &Release, name: &str) -> Result<PathBuf, String> {
-    let (all, full) = (release.folder("unpacked")?, format!("{name}-{}", release.version));
+    let (all, full) = (release.elsewhere.path(), format!("{name}-{}", release.version));
     let folder = all.join(&full);
     if !folder.exists() {
         let file = crates::folder(release).join(format!("{full}.crate"));
-        output(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&all))?;
+        output(Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(all))?;
     }
     Ok(folder)
 }

@@ -7,6 +7,8 @@ use super::{Figures, Release, mib, output, read, sbom, told};
 
 /// The packages whose programs are released.
 const PROGRAMS: [&str; 4] = ["-p", "esker-cli", "-p", "esker-hugepage-preload"];
+/// What they are, in the folder of what was built.
+const FILES_BUILT: [&str; 2] = ["esker", "libesker_hugepage_preload.so"];
 /// For `rustc`: the C library becomes a part of the program.
 const STATIC: &str = "-C target-feature=+crt-static";
 /// Files that each package has, compressed or not.
@@ -20,8 +22,13 @@ const FILES: [&str; 7] = [
     "/etc/esker/hugepage.toml",
 ];
 
-/// Builds the programs of packages.
+/// Builds the programs of packages. The quick form takes those that the tests have built, if they are there: the same
+/// programs alone would be built anew, with features of their own.
 pub(super) fn build(release: &Release) -> Result<Figures, String> {
+    let is_there = FILES_BUILT.iter().all(|name| release.built.join(name).is_file());
+    if release.is_quick() && is_there {
+        return Ok(Vec::new());
+    }
     let profile = if release.is_quick() { "dev" } else { "dist" };
     output(release.cargo().args(["build", "--quiet", "--profile", profile]).args(PROGRAMS))?;
     Ok(if release.is_quick() { Vec::new() } else { vec![("binary_mib", mib(&release.built.join("esker"))?)] })
@@ -31,7 +38,7 @@ pub(super) fn build(release: &Release) -> Result<Figures, String> {
 pub(super) fn build_again(release: &Release) -> Result<Figures, String> {
     let again = release.folder("again")?;
     output(release.cargo().args(["build", "--quiet", "--profile", "dist", "--target-dir"]).arg(&again).args(PROGRAMS))?;
-    for name in ["esker", "libesker_hugepage_preload.so"] {
+    for name in FILES_BUILT {
         let [first, second] = [&release.built, &again.join("dist")].map(|folder| folder.join(name));
         if bytes(&first)? != bytes(&second)? {
             return Err(format!("two builds of {name} differ: compare {} with {}", first.display(), second.display()));
