@@ -5,9 +5,9 @@
 //! Reading order: [`experiment`] (what an experiment is, is given and reports), [`papers`] (what it measures again),
 //! [`drawing`] (figures as a chart and as CSV). Then [`evaluation`] (several, several times) and [`compare`] (two
 //! reports side by side, also those of fio). Then [`machine`], [`rig`] (a stack in a world), [`peer`] (rival programs),
-//! [`timing`] (medians, ratios and rounds of arms), [`cpu_time`], [`scratch`], [`source_tree`], [`bound`] (programs that end with this
-//! one), [`cgroup`]. Servers are [`serving`] (on a thread), [`serve_process`] and [`attach_process`] (`esker serve` and
-//! `esker attach` as programs) and [`nbd_serving`]. [`volume_load`] is a load for volumes.
+//! [`timing`] (medians, ratios and rounds of arms), [`cpu_time`], [`scratch`], [`source_tree`], [`bound`] (programs
+//! that end with this one), [`cgroup`]. Servers are [`serving`] (on a thread), [`serve_process`] and [`attach_process`]
+//! (`esker serve` and `esker attach` as programs) and [`nbd_serving`]. [`volume_load`] is a load for volumes.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -6,8 +6,9 @@
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
 //! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
-//! at length), [`release`] (packages, and what a release holds), [`suite`] (traces of real programs), [`docs`] (generated blocks of documents), [`mod@test`] (a
-//! newcomer's second command), [`skips`] (tests that a machine could not run), [`program`] (running other programs).
+//! at length), [`release`] (packages, and what a release holds), [`suite`] (traces of real programs), [`docs`]
+//! (generated blocks of documents), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a machine could
+//! not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]

@@ -54,14 +54,16 @@ struct Release {
     out: PathBuf,
     /// For projects of others: cargo would make a project below the tree a member of its workspace.
     elsewhere: TempDir,
+    /// Cargo's.
+    target: PathBuf,
     /// Where the programs are that packages hold.
     built: PathBuf,
     version: String,
     form: Form,
 }
 
-/// `cargo xtask release check [--quick | --sizes] [--json]`: packs all crates, builds a project outside the workspace on
-/// them, makes all packages and installs them. The quick form packs the programs that the tests have built, and
+/// `cargo xtask release check [--quick | --sizes] [--json]`: packs all crates, builds a project outside the workspace
+/// on them, makes all packages and installs them. The quick form packs the programs that the tests have built, and
 /// installs nothing. `--sizes` makes the packages and does no more.
 ///
 /// `cargo xtask release sbom FILE`: writes the bill of materials of the program (CycloneDX 1.5).
@@ -117,8 +119,8 @@ impl Release {
         }
         std::fs::create_dir_all(&out).map_err(|error| told(&out, error))?;
         let elsewhere = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let built = target.join(if form == Form::Quick { "debug" } else { "dist" });
-        Ok(Release { version: version.to_string(), out, elsewhere, built, root, form })
+        let built = if form == Form::Quick { out.join("built") } else { target.join("dist") };
+        Ok(Release { version: version.to_string(), out, elsewhere, target, built, root, form })
     }
 
     /// A folder among the files of this check.

@@ -7,6 +7,7 @@ mod actors;
 mod asserts;
 mod budgets;
 mod comments;
+mod doctests;
 mod generated;
 mod glossary;
 mod kinds;
@@ -48,6 +49,7 @@ const RULES: &[(&str, Check)] = &[
     ("os", os::check),
     ("mutants", mutants::check),
     ("orphans", orphans::check),
+    ("doctests", doctests::check),
     ("rivals", rivals::check),
     ("skips", skips::check),
     ("text", text::check),

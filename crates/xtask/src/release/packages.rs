@@ -22,16 +22,30 @@ const FILES: [&str; 7] = [
     "/etc/esker/hugepage.toml",
 ];
 
-/// Builds the programs of packages. The quick form takes those that the tests have built, if they are there: the same
-/// programs alone would be built anew, with features of their own.
+/// Builds the programs of packages.
 pub(super) fn build(release: &Release) -> Result<Figures, String> {
-    let is_there = FILES_BUILT.iter().all(|name| release.built.join(name).is_file());
-    if release.is_quick() && is_there {
-        return Ok(Vec::new());
+    if release.is_quick() {
+        return gather(release).map(|()| Vec::new());
     }
-    let profile = if release.is_quick() { "dev" } else { "dist" };
-    output(release.cargo().args(["build", "--quiet", "--profile", profile]).args(PROGRAMS))?;
-    Ok(if release.is_quick() { Vec::new() } else { vec![("binary_mib", mib(&release.built.join("esker"))?)] })
+    output(release.cargo().args(["build", "--quiet", "--profile", "dist"]).args(PROGRAMS))?;
+    Ok(vec![("binary_mib", mib(&release.built.join(FILES_BUILT[0]))?)])
+}
+
+/// Takes the programs that the tests have built. Built by themselves they have other features, so cargo would build all
+/// of them anew; it does where one is missing.
+fn gather(release: &Release) -> Result<(), String> {
+    let debug = release.target.join("debug");
+    // Cargo leaves libraries that only tests need below.
+    let found = |name: &str| [debug.join(name), debug.join("deps").join(name)].into_iter().find(|file| file.is_file());
+    if !FILES_BUILT.iter().all(|name| found(name).is_some()) {
+        output(release.cargo().args(["build", "--quiet"]).args(PROGRAMS))?;
+    }
+    std::fs::create_dir_all(&release.built).map_err(|error| told(&release.built, error))?;
+    for name in FILES_BUILT {
+        let file = found(name).ok_or_else(|| format!("cargo did not build {name}"))?;
+        std::fs::copy(&file, release.built.join(name)).map_err(|error| told(&file, error))?;
+    }
+    Ok(())
 }
 
 /// Builds the programs once more in an empty folder, and compares the bytes.
@@ -74,8 +88,7 @@ pub(super) fn check_static(release: &Release) -> Result<Figures, String> {
         .args(["build", "--quiet", "--profile", "dist", "--target", target, "-p", "esker-cli"])
         .env("RUSTFLAGS", STATIC);
     output(&mut cargo)?;
-    let built = release.built.parent().ok_or("no target folder")?;
-    let program = built.join(target).join("dist/esker");
+    let program = release.target.join(target).join("dist/esker");
     let empty = release.folder("empty-root")?;
     std::fs::copy(&program, empty.join("esker")).map_err(|error| told(&program, error))?;
     greet(release, &empty, "/esker")?;

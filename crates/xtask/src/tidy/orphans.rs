@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use syn::ItemMod;
+use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
+use syn::{ItemMod, Macro};
 
 use super::Report;
 use super::tree::{Source, Tree};
@@ -34,12 +35,33 @@ struct Declared {
     names: BTreeSet<String>,
 }
 
+impl Declared {
+    fn search(&mut self, tokens: TokenStream) {
+        let mut is_mod = false;
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.search(group.stream()),
+                TokenTree::Ident(word) if is_mod => {
+                    self.names.insert(word.to_string());
+                    is_mod = false;
+                }
+                token => is_mod = token.to_string() == "mod",
+            }
+        }
+    }
+}
+
 impl<'ast> Visit<'ast> for Declared {
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         if item.content.is_none() {
             self.names.insert(item.ident.to_string());
         }
         visit::visit_item_mod(self, item);
+    }
+
+    /// Modules of a feature stand in a macro (`cfg_if!`).
+    fn visit_macro(&mut self, item: &'ast Macro) {
+        self.search(item.tokens.clone());
     }
 }
 
