@@ -21,10 +21,11 @@ pub type NamedInput = (String, Bytes);
 /// Opens all files of a trace from their start; called once for each pass over it.
 pub type Open = Arc<dyn Fn() -> io::Result<Vec<NamedInput>> + Send + Sync>;
 
-/// The traces that are part of this program: name and packed bytes. Their terms are in `data/README.md`.
-const EMBEDDED: [(&str, &[u8]); 2] = [
-    ("linux-mysql.load.gz", include_bytes!("../data/linux-mysql.load.gz")),
-    ("linux-webserver-2.load.gz", include_bytes!("../data/linux-webserver-2.load.gz")),
+/// The traces that are part of this program: the names that they have in the project's folder `data`, and their bytes.
+/// They are packed by `xz -9e`, which makes them two fifths smaller. Their terms are in `data/README.md`.
+pub(crate) const EMBEDDED: [(&str, &[u8]); 2] = [
+    ("linux-mysql.load.gz", include_bytes!("../data/linux-mysql.load.xz")),
+    ("linux-webserver-2.load.gz", include_bytes!("../data/linux-webserver-2.load.xz")),
 ];
 
 /// Bytes of a record in memory.

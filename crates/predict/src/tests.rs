@@ -357,6 +357,20 @@ fn the_embedded_traces_hold_what_their_page_says() {
 }
 
 #[test]
+fn the_embedded_traces_are_those_of_the_data() {
+    let unpacked = |input: Box<dyn std::io::Read + Send>| {
+        let mut bytes = Vec::new();
+        esker_trace_block::unpacked("a trace", input).unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    for (name, packed) in crate::input::EMBEDDED {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
+        let original = std::fs::File::open(file).unwrap();
+        assert!(unpacked(Box::new(packed)) == unpacked(Box::new(original)), "{name}");
+    }
+}
+
+#[test]
 fn default_candidates_hold_the_traces_and_pass_the_check() {
     let far = |name: &str, gib: u64| trace(name, [(0, gib << 21, 8, 'R')].into_iter());
     for reach in [1, 700, 3000, 9000] {
