@@ -380,11 +380,12 @@ impl KeepAlive {
     }
 }
 
-/// A listening socket. A Unix socket's path is removed when the listener is dropped.
+/// A listening socket. The path of a Unix socket that was made here is removed when the listener is dropped.
 pub struct Listener {
     kernel: Kernel,
     fd: Arc<OwnedFd>,
     address: Address,
+    is_adopted: bool,
 }
 
 impl Listener {
@@ -403,7 +404,7 @@ impl Listener {
     pub fn bind_with(rt: &Rt, address: &Address, keep_alive: KeepAlive) -> io::Result<Listener> {
         let kernel = rt.kernel()?;
         let (fd, address) = crate::real::listen(address, keep_alive)?;
-        Ok(Listener { kernel, fd: Arc::new(fd), address })
+        Ok(Listener { kernel, fd: Arc::new(fd), address, is_adopted: false })
     }
 
     /// The same; a Unix socket can be connected to by its owner alone, whatever the process' mask says, from the
@@ -415,7 +416,17 @@ impl Listener {
         let Address::Unix(path) = address else { return Listener::bind(rt, address) };
         let kernel = rt.kernel()?;
         let fd = crate::real::listen_closed(path)?;
-        Ok(Listener { kernel, fd: Arc::new(fd), address: address.clone() })
+        Ok(Listener { kernel, fd: Arc::new(fd), address: address.clone(), is_adopted: false })
+    }
+
+    /// A socket that another process has made, such as a service manager. Its path stays when the listener is dropped.
+    ///
+    /// # Errors
+    /// The kernel's, and `InvalidInput` for a descriptor that is no listening socket with an address.
+    pub fn adopt(rt: &Rt, fd: OwnedFd) -> io::Result<Listener> {
+        let kernel = rt.kernel()?;
+        let address = crate::real::adopt(&fd, KeepAlive::production())?;
+        Ok(Listener { kernel, fd: Arc::new(fd), address, is_adopted: true })
     }
 
     /// The address, with the port that the kernel chose if 0 was asked for.
@@ -446,7 +457,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Address::Unix(path) = &self.address {
+        if let Address::Unix(path) = &self.address
+            && !self.is_adopted
+        {
             crate::real::remove_socket(path);
         }
     }

@@ -36,7 +36,7 @@ pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};
 
 pub(crate) use reactor::{RealState, run_agent};
-pub(crate) use socket::{connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
+pub(crate) use socket::{adopt, connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
 
 /// Fills `bytes` with random ones from the kernel.
 ///

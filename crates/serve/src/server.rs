@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_block::{Created, Device, Kind};
-use esker_front_nbd::listen::{Access, ListenError, listen, listen_as};
+use esker_front_nbd::listen::{Access, ListenError};
 use esker_front_nbd::proto::{ExportError, TlsMode};
 use esker_front_nbd::tls::ServerTls;
 use esker_front_nbd::{Uri, server as nbd};
@@ -22,6 +22,7 @@ use crate::console;
 use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
 use crate::http;
+use crate::inherited::Inherited;
 use crate::keeping::keeping_reads;
 use crate::metrics;
 use crate::mounts::{self, FileSystems, HeldMount};
@@ -52,6 +53,8 @@ pub struct Config {
     pub stop_patience: Nanos,
     /// What mounts of the text are opened with.
     pub file_systems: FileSystems,
+    /// Sockets that are open already.
+    pub inherited: Inherited,
 }
 
 impl Config {
@@ -70,6 +73,7 @@ impl Config {
             metrics: None,
             stop_patience: STOP_PATIENCE,
             file_systems: FileSystems::NONE,
+            inherited: Inherited::default(),
         }
     }
 }
@@ -217,9 +221,16 @@ impl Shared {
             freezer: Freezer::default(),
             measure: config.measure,
             control: Rc::new(
-                listen_as(rt, &config.control, only_mode(config.control_mode)).map_err(ServeError::Control)?,
+                config
+                    .inherited
+                    .or_listen(rt, &config.control, only_mode(config.control_mode))
+                    .map_err(ServeError::Control)?,
             ),
-            metrics: config.metrics.as_ref().map(|address| listen_for_metrics(rt, address)).transpose()?,
+            metrics: config
+                .metrics
+                .as_ref()
+                .map(|address| listen_for_metrics(rt, address, &config.inherited))
+                .transpose()?,
             stop: Stop::within(config.stop_patience),
         })
     }
@@ -448,13 +459,13 @@ impl Served {
 ///
 /// # Errors
 /// An address that more than this machine could reach, and the kernel's.
-pub fn listen_for_metrics(rt: &Rt, address: &Address) -> Result<Rc<Listener>, ServeError> {
+pub fn listen_for_metrics(rt: &Rt, address: &Address, inherited: &Inherited) -> Result<Rc<Listener>, ServeError> {
     if let Address::Tcp(host) = address
         && !is_local(host)
     {
         return Err(ServeError::MetricsOpen(host.clone()));
     }
-    listen(rt, address).map(Rc::new).map_err(ServeError::Metrics)
+    inherited.or_listen(rt, address, Access::default()).map(Rc::new).map_err(ServeError::Metrics)
 }
 
 /// Whether an address with a port can be reached from this machine only.
@@ -552,7 +563,7 @@ fn open(
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
-    let listener = listen_as(stack.rt(), &address, config.access);
+    let listener = config.inherited.or_listen(stack.rt(), &address, config.access);
     let listener = listener.map_err(|source| ServeError::Listen { at, export: name, source })?;
     let tls = config.tls.as_ref().is_some_and(|tls| tls.mode() == TlsMode::Require);
     if !tls {

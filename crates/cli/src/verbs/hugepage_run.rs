@@ -12,6 +12,7 @@ use esker_hugepage_linux::{Daemon, daemon};
 use esker_rt::net::Address;
 use esker_rt::real::{Reactor, RealConfig};
 use esker_rt::{Level, Rt};
+use esker_serve::Inherited;
 use esker_serve::http;
 use esker_serve::server::listen_for_metrics;
 use esker_stack::text::address;
@@ -85,9 +86,9 @@ impl Run for Manage {
         self.logging.start(&rt)?;
         let daemon = Rc::new(RefCell::new(Daemon::open(&rt, config, self.journal(&rt)?)?));
         put_back.set(daemon.borrow().put_back()).expect("it is set once");
-        let mut doors = vec![listen_for_metrics(&rt, &Address::Unix(self.control.clone()))?];
+        let mut doors = vec![listen_for_metrics(&rt, &Address::Unix(self.control.clone()), &Inherited::default())?];
         if let Some(metrics) = &self.metrics {
-            doors.push(listen_for_metrics(&rt, metrics)?);
+            doors.push(listen_for_metrics(&rt, metrics, &Inherited::default())?);
         }
         for door in &doors {
             terminal.say(&format!("status and metrics: {}", address::text(door.address())))?;

@@ -1,8 +1,10 @@
 //! Making sockets, blocking, for start-up and tools; and what a connected one has or takes at once.
 
+use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
@@ -40,11 +42,33 @@ pub(crate) fn listen_closed(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The address of a listening socket that another process has made. It waits from now on, and vanished peers end as
+/// those of [`listen`] do.
+///
+/// # Errors
+/// The kernel's, and a descriptor that is no listening socket with an address.
+pub(crate) fn adopt(fd: &OwnedFd, keep_alive: KeepAlive) -> io::Result<Address> {
+    let unfit = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_string());
+    if !rustix::net::sockopt::socket_acceptconn(fd)? {
+        return Err(unfit("it does not listen"));
+    }
+    rustix::io::ioctl_fionbio(fd, false)?;
+    let address = rustix::net::getsockname(fd)?;
+    if let Ok(address) = std::net::SocketAddr::try_from(address.clone()) {
+        rustix::net::sockopt::set_tcp_nodelay(fd, true)?;
+        end_the_vanished(fd, keep_alive)?;
+        return Ok(Address::Tcp(address.to_string()));
+    }
+    let address = rustix::net::SocketAddrUnix::try_from(address)?;
+    let path = address.path_bytes().ok_or_else(|| unfit("its socket has no path"))?;
+    Ok(Address::Unix(OsStr::from_bytes(path).into()))
+}
+
 /// Connections that wait to be accepted.
 const WAITING_MAX: i32 = 4096;
 
 /// Makes the kernel end connections whose peer has vanished without a word. Accepted connections inherit it.
-fn end_the_vanished(listener: &TcpListener, keep_alive: KeepAlive) -> io::Result<()> {
+fn end_the_vanished(listener: &impl AsFd, keep_alive: KeepAlive) -> io::Result<()> {
     use rustix::net::sockopt;
     let seconds = |seconds: u32| Duration::from_secs(seconds.into());
     sockopt::set_socket_keepalive(listener, true)?;
@@ -128,7 +152,36 @@ pub(crate) fn remove_socket(path: &Path) {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use esker_base::Nanos;
+
     use super::*;
+    use crate::net::{Listener, Stream};
+    use crate::real::{Backend, Reactor, RealConfig};
+
+    #[test]
+    fn an_adopted_socket_waits_for_clients_and_keeps_its_path() {
+        for backend in [Backend::Uring, Backend::Threads] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("sock");
+            let made = UnixListener::bind(&path).unwrap();
+            made.set_nonblocking(true).unwrap();
+            let connected = UnixStream::connect(&path).unwrap();
+            let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
+            let rt = reactor.rt();
+            assert!(Listener::adopt(&rt, connected.into()).is_err(), "it does not listen");
+            let listener = Listener::adopt(&rt, made.into()).unwrap();
+            assert_eq!(listener.address(), &Address::Unix(path.clone()));
+            reactor.block_on(async move {
+                // The connection that is gone waits first.
+                listener.accept().await.unwrap();
+                let waiting = rt.spawn("accept", async move { listener.accept().await.map(drop) });
+                rt.sleep(Nanos::millis(1)).await;
+                let _client = Stream::connect(&rt, &Address::Unix(path.clone())).unwrap();
+                waiting.await.unwrap();
+                assert!(path.exists());
+            });
+        }
+    }
 
     /// Plays its own child in a pid namespace, whose standard input was connected by the parent.
     #[test]
