@@ -1,6 +1,8 @@
 //! The advice for a terminal.
 
 use esker_base::Nanos;
+use esker_base::units::percent_human;
+use esker_report::table;
 
 use crate::advice::{Advice, AdviceRow, Played};
 
@@ -32,11 +34,12 @@ impl Advice {
     }
 
     fn table(&self, wanted: impl Fn(&AdviceRow) -> bool, most: usize) -> Vec<String> {
-        let head =
-            format!("{:>8} {:>10} {:>10} {:>10} {:>6} {:>9}  {}", "USD", "mean", "p95", "p99", "busy", "joules", "");
-        let rows = self.rows.iter().filter(|row| wanted(row)).take(most);
-        let lines: Vec<String> = rows.map(line).collect();
-        if lines.is_empty() { lines } else { std::iter::once(head).chain(lines).collect() }
+        let rows: Vec<Vec<String>> = self.rows.iter().filter(|row| wanted(row)).take(most).map(cells).collect();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let names = ["USD", "mean", "p95", "p99", "busy", "joules", "proposal"];
+        table(&names, &rows, None).lines().map(String::from).collect()
     }
 
     /// What tiering by extents would buy.
@@ -56,14 +59,15 @@ impl Advice {
     }
 }
 
-fn line(row: &AdviceRow) -> String {
+fn cells(row: &AdviceRow) -> Vec<String> {
     let Played { mean_ns, p95_ns, p99_ns, busy, energy_j, saturated, .. } = match &row.played {
         Some(played) => played.clone(),
         None => of_screen(row),
     };
-    let times = [mean_ns, p95_ns, p99_ns].map(|ns| format!("{:>10}", Nanos(ns as u64).to_string())).join(" ");
+    let [mean, p95, p99] = [mean_ns, p95_ns, p99_ns].map(|ns| Nanos(ns as u64).to_string());
     let note = if saturated.is_some() { " (saturated)" } else { "" };
-    format!("{:>8.0} {times} {:>5.0}% {energy_j:>9.0}  {}{note}", row.usd, busy * 100.0, row.what)
+    let (usd, energy) = (format!("{:.0}", row.usd), format!("{energy_j:.0}"));
+    vec![usd, mean, p95, p99, percent_human(busy), energy, format!("{}{note}", row.what)]
 }
 
 fn of_screen(row: &AdviceRow) -> Played {

@@ -240,25 +240,70 @@ pub fn span_text(span: Nanos) -> String {
 impl fmt::Display for Nanos {
     /// For people: three significant digits and a unit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = self.0 as f64;
-        let scaled = |f: &mut fmt::Formatter<'_>, x: f64, unit| write!(f, "{x:.*} {unit}", digits(x));
-        match self.0 {
-            0..1_000 => write!(f, "{} ns", self.0),
-            1_000..1_000_000 => scaled(f, ns / 1e3, "us"),
-            1_000_000..1_000_000_000 => scaled(f, ns / 1e6, "ms"),
-            _ => scaled(f, ns / 1e9, "s"),
-        }
+        let text = match self.0 as f64 {
+            ns if ns < 999.5 => format!("{} ns", self.0),
+            ns if ns < 999_500.0 => format!("{} us", digits(ns / 1e3)),
+            ns if ns < 999.5e6 => format!("{} ms", digits(ns / 1e6)),
+            ns => format!("{} s", digits(ns / 1e9)),
+        };
+        f.pad(&text)
     }
 }
 
-/// Decimals that leave three significant digits.
-fn digits(x: f64) -> usize {
-    if x < 10.0 {
-        2
-    } else if x < 100.0 {
-        1
-    } else {
-        0
+/// Writes a number for people: three significant digits, with a letter for thousands, millions and so on.
+pub fn count_human(value: f64) -> String {
+    let (value, letter) = match value {
+        v if v >= 999.5e6 => (v / 1e9, "G"),
+        v if v >= 999_500.0 => (v / 1e6, "M"),
+        v if v >= 999.5 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    format!("{}{letter}", digits(value))
+}
+
+/// Writes a number below a thousand for people: three significant digits, and more before the point if need be.
+pub fn digits(value: f64) -> String {
+    match value {
+        v if v < 0.0005 => "0".to_string(),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// Writes a share, of which 1 is all, for people: three significant digits.
+pub fn percent_human(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+/// Writes an age or a rest of time for people, in its two largest units: whole seconds at least.
+pub fn age_human(seconds: f64) -> String {
+    let s = seconds.max(0.0) as u64;
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {} s", s / 60, s % 60),
+        3600..86_400 => format!("{} h {} min", s / 3600, s / 60 % 60),
+        _ => format!("{} d {} h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+/// Writes a number for people by its name, which ends in its unit: `used_bytes`, `idle_s`, `wait_ns`, `energy_j`. Other
+/// numbers are counts and ratios.
+pub fn named_human(name: &str, value: f64) -> String {
+    let unit = name.rsplit('_').next().unwrap_or_default();
+    match unit {
+        _ if !value.is_finite() || value < 0.0 => value.to_string(),
+        "bytes" => size_human(value as u64),
+        "ns" => Nanos(value as u64).to_string(),
+        "us" => Nanos((value * 1e3) as u64).to_string(),
+        "ms" => Nanos((value * 1e6) as u64).to_string(),
+        "s" if value >= 60.0 => age_human(value),
+        "s" => Nanos::from_secs_f64(value).to_string(),
+        "j" => format!("{} J", count_human(value)),
+        "w" => format!("{} W", count_human(value)),
+        "usd" => format!("${value}"),
+        _ if value.fract() == 0.0 => value.to_string(),
+        _ => digits(value),
     }
 }
 
@@ -319,6 +364,27 @@ mod tests {
     fn people_see_three_digits() {
         let shown = [1, 1_234, 12_345, 123_456, 1_500_000, 61_000_000_000].map(|n| Nanos(n).to_string());
         assert_eq!(shown, ["1 ns", "1.23 us", "12.3 us", "123 us", "1.50 ms", "61.0 s"]);
+        assert_eq!([0, 850, 999_900].map(|n| Nanos(n).to_string()), ["0 ns", "850 ns", "1.00 ms"]);
+        let counts = [0.0, 0.25, 9.99, 10.0, 999.4, 999.9, 12_345.0, 999_900.0, 2.5e9].map(count_human);
+        assert_eq!(counts, ["0", "0.25", "9.99", "10.0", "999", "1.00k", "12.3k", "1.00M", "2.50G"]);
+        let ages = [-1.0, 59.9, 60.0, 3_661.0, 90_000.0].map(age_human);
+        assert_eq!(ages, ["0 s", "59 s", "1 min 0 s", "1 h 1 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn numbers_with_a_name_have_its_unit() {
+        for (name, value, text) in [
+            ("used_bytes", 1_572_864.0, "1.5 MiB"),
+            ("wait_ns", 1_500.0, "1.50 us"),
+            ("busy_s", 0.25, "250 ms"),
+            ("idle_s", 3_700.0, "1 h 1 min"),
+            ("energy_j", 6_280.0, "6.28k J"),
+            ("clean_segments", 24.0, "24"),
+            ("hit_ratio", 0.512_3, "0.51"),
+            ("left", f64::NAN, "NaN"),
+        ] {
+            assert_eq!(named_human(name, value), text, "{name}");
+        }
     }
 
     proptest::proptest! {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: touches no file, and refers to nothing outside the text that it returns.
 //!
-//! Reading order: [`number`] prints values. [`figure`] draws series, [`bars`] values of categories, and [`dots`] values
+//! Reading order: [`number`] prints values, [`table()`] puts them into columns for people. [`figure`] draws series, [`bars`] values of categories, and [`dots`] values
 //! beside those of a source. [`html`] makes tables, sections and pages. [`known_error`] comes last.
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod labels;
 pub mod number;
 mod picture;
 mod scale;
+mod table;
 
 pub use bars::{Bar, BarChart, Category};
 pub use dots::DotChart;
@@ -24,6 +25,7 @@ pub use figure::{Axis, Figure, Series, Style};
 pub use known_error::KnownError;
 pub use number::{rounded, wrapped};
 pub use picture::{Drawn, PlotError};
+pub use table::{table, table_of_numbers};
 
 #[cfg(test)]
 mod tests;

@@ -14,16 +14,11 @@ use crate::set::{ExtId, VolId};
 use crate::setting::Setting;
 use crate::text::contradiction_text;
 
-/// Rows of cells as columns that stand under each other.
+/// Rows in columns; the first one has their names.
 pub fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|at| width(at).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    let Some((names, rows)) = rows.split_first() else { return String::new() };
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    esker_report::table(&names, rows, None) + "\n"
 }
 
 fn row(cells: &[&str]) -> Vec<String> {

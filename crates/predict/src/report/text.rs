@@ -2,6 +2,7 @@
 
 use esker_base::Nanos;
 use esker_base::units::size_human;
+use esker_report::table_of_numbers;
 
 use super::words::{changed, columns, products};
 use crate::against::Against;
@@ -97,17 +98,8 @@ const LEFT_OUT: usize = 1;
 
 fn table(comparison: &Comparison) -> Vec<String> {
     let columns = columns(&comparison.runs, Some(LEFT_OUT));
-    let titles = columns.iter().map(|column| column.title.to_string()).collect();
+    let titles: Vec<&str> = columns.iter().map(|column| column.title).collect();
     let cells = |run| columns.iter().map(|column| (column.cell)(run)).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(titles).chain(comparison.runs.iter().map(cells)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cell = |(at, text): (usize, &String)| match at {
-            0 => format!("{text:<width$}", width = widths[0]),
-            _ => format!("{text:>width$}", width = widths[at]),
-        };
-        row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
-    };
-    rows.iter().map(line).collect()
+    let rows: Vec<Vec<String>> = comparison.runs.iter().map(cells).collect();
+    table_of_numbers(&titles, &rows).lines().map(String::from).collect()
 }

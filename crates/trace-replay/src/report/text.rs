@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use esker_base::Nanos;
-use esker_base::units::{size_human, span_text};
+pub use esker_base::units::percent_human as percent;
+use esker_base::units::size_human;
+use esker_report::table;
 
 use super::{Report, Simulated, ThreadTime};
 
@@ -14,16 +16,7 @@ const MISMATCHES: usize = 10;
 
 /// A span of nanoseconds for people.
 pub fn span(ns: u64) -> String {
-    let scale = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    match scale.into_iter().find(|(unit, _)| ns >= *unit) {
-        Some((unit, name)) => format!("{:.3}{name}", ns as f64 / unit as f64),
-        None => span_text(Nanos(ns)),
-    }
-}
-
-/// A share as a percentage.
-pub fn percent(share: f64) -> String {
-    format!("{:.2}%", share * 100.0)
+    Nanos(ns).to_string()
 }
 
 /// What a report predicts, in a few lines.
@@ -106,33 +99,26 @@ fn predicted(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 fn times(out: &mut String, report: &Report) -> std::fmt::Result {
-    writeln!(
-        out,
-        "\n{:<24}{:>10}{:>12}{:>12}{:>12}{:>12}",
-        "thread", "actions", "in calls", "waiting", "delayed", "idle"
-    )?;
-    for thread in report.threads.iter().take(LISTED) {
-        let ThreadTime { thread, actions, busy_ns, waiting_ns, delay_ns, idle_ns, .. } = thread;
+    let row = |one: &ThreadTime| {
+        let ThreadTime { thread, actions, busy_ns, waiting_ns, delay_ns, idle_ns, .. } = one;
         let spans = [busy_ns, waiting_ns, delay_ns, idle_ns].map(|ns| span(*ns));
-        writeln!(out, "{thread:<24}{actions:>10}{:>12}{:>12}{:>12}{:>12}", spans[0], spans[1], spans[2], spans[3])?;
-    }
+        [thread.to_string(), actions.to_string()].into_iter().chain(spans).collect()
+    };
+    let rows: Vec<Vec<String>> = report.threads.iter().take(LISTED).map(row).collect();
+    let names = ["thread", "actions", "in calls", "waiting", "delayed", "idle"];
+    writeln!(out, "\n{}", table(&names, &rows, None))?;
     more(out, report.threads.len(), LISTED, "threads")?;
-    writeln!(
-        out,
-        "\n{:<24}{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}",
-        "call", "count", "in all", "p10", "p50", "p95", "p99"
-    )?;
-    for call in report.calls.iter().take(LISTED) {
-        let [p10, p50, p95, p99] = call.percentiles_ns.map(span);
-        let (name, count, all) = (&call.call, call.count, span(call.total_ns));
-        writeln!(out, "{name:<24}{count:>10}{all:>12}{p10:>12}{p50:>12}{p95:>12}{p99:>12}")?;
-    }
+    let rows = report.calls.iter().take(LISTED).map(|call| {
+        let spans = call.percentiles_ns.map(span);
+        [call.call.clone(), call.count.to_string(), span(call.total_ns)].into_iter().chain(spans).collect()
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let names = ["call", "count", "in all", "p10", "p50", "p95", "p99"];
+    writeln!(out, "\n{}", table(&names, &rows, None))?;
     more(out, report.calls.len(), LISTED, "types of calls")?;
-    writeln!(out)?;
-    for category in &report.categories {
-        writeln!(out, "{:<24}{:>10}{:>12}", category.name, percent(category.share), span(category.time_ns))?;
-    }
-    Ok(())
+    let rows = report.categories.iter();
+    let rows = rows.map(|one| vec![one.name.to_string(), percent(one.share), span(one.time_ns)]);
+    writeln!(out, "\n{}", table(&[], &rows.collect::<Vec<_>>(), None))
 }
 
 fn deviations(out: &mut String, report: &Report) -> std::fmt::Result {
