@@ -162,7 +162,8 @@ impl Trace {
     pub fn complain(&self, terminal: &mut Terminal) {
         let report = self.reader().report();
         if !report.is_clean() {
-            terminal.complain(&format!("warning: {}: {report}", self.reader().file()));
+            let lines = report.to_string().replace('\n', "\n  ");
+            terminal.complain(&format!("warning: {}: {lines}", self.reader().file()));
         }
     }
 

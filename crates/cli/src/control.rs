@@ -30,9 +30,9 @@ pub struct Control {
 /// Why a server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 enum ControlError {
-    #[error("{0}: there is no control socket; name the one that `esker serve` printed with --control PATH")]
+    #[error("{0}: there is no control socket\ntip: name the one that `esker serve` printed with --control PATH")]
     Missing(String),
-    #[error("{0}: no server answers; it has died: start `esker serve` again")]
+    #[error("{0}: no server answers; it has died\ntip: start `esker serve` again")]
     Dead(String),
     #[error("{path}: cannot be reached: {source}")]
     Unreached { path: String, source: io::Error },
@@ -113,6 +113,14 @@ pub fn spec(path: &Path) -> Result<Spec, Failure> {
 /// As for [`Control::ask`].
 pub fn ask(path: &Path, command: &Command) -> Result<Value, Failure> {
     Ok(Asked::new(path, command)?.answer()?)
+}
+
+/// The same, and waits no longer than `patience`.
+///
+/// # Errors
+/// As for [`Control::ask`].
+pub fn ask_within(path: &Path, command: &Command, patience: Duration) -> Result<Value, Failure> {
+    Ok(Asked::within(path, command, patience)?.answer()?)
 }
 
 /// How long the answer to a command may take.

@@ -1,11 +1,13 @@
 //! How a command ends badly: exit status 1 if it failed, 2 if it was used wrongly, 3 if a medium is damaged, 4 if
-//! nothing answers a question; each line begins with `esker: `.
+//! nothing answers a question. Errors look as the parser of the command line prints its own.
 
 use std::error::Error;
 use std::io;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use esker_base::renamed::{self, Scope};
+use esker_serve::mounts::UnsoundMounts;
+use esker_stack::text::TextErrors;
 
 use crate::terminal::Terminal;
 
@@ -52,23 +54,20 @@ impl Failure {
     /// Tells the user and returns the exit status. A reader that closed our output has seen enough: that is no failure.
     pub fn report(&self, terminal: &mut Terminal) -> u8 {
         match self {
-            Failure::Usage(text) => {
-                terminal.complain(text);
-                USAGE
+            Failure::Error(error) if is_closed_pipe(error.as_ref()) => return 0,
+            Failure::Error(error) if is_list(error.as_ref()) => {
+                self.text().lines().for_each(|line| terminal.fail(line));
             }
-            Failure::Damaged(text) => {
-                terminal.complain(text);
-                DAMAGED
+            Failure::Passed(_) => {}
+            Failure::Usage(_) | Failure::Error(_) | Failure::Damaged(_) | Failure::Unanswered(_) => {
+                terminal.fail(&self.text());
             }
-            Failure::Unanswered(text) => {
-                terminal.complain(text);
-                UNANSWERED
-            }
-            Failure::Error(error) if is_closed_pipe(error.as_ref()) => 0,
-            Failure::Error(error) => {
-                terminal.complain(&with_causes(error.as_ref()));
-                FAILED
-            }
+        }
+        match self {
+            Failure::Error(_) => FAILED,
+            Failure::Usage(_) => USAGE,
+            Failure::Damaged(_) => DAMAGED,
+            Failure::Unanswered(_) => UNANSWERED,
             Failure::Passed(status) => *status,
         }
     }
@@ -85,8 +84,7 @@ pub fn report_usage(mut error: clap::Error, words: &[String], terminal: &mut Ter
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
-    let text = error.render().to_string();
-    terminal.complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    terminal.pass_on(error.render().ansi());
     USAGE
 }
 
@@ -106,6 +104,11 @@ fn renamed_in(error: &clap::Error, words: &[String]) -> Option<String> {
         ErrorKind::InvalidValue => found(Scope::Word, context(ContextKind::InvalidValue)?),
         _ => None,
     }
+}
+
+/// Whether each line of the error is a mistake of its own.
+fn is_list(error: &(dyn Error + 'static)) -> bool {
+    error.is::<TextErrors>() || error.is::<UnsoundMounts>()
 }
 
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {

@@ -56,7 +56,9 @@ pub fn read_config(path: &Path) -> Result<Config, ConfigFileError> {
 /// Why a manager tells nothing.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
-    #[error("{0}: no manager answers there: {1}; start `esker hugepage run`, or name its socket with --control PATH")]
+    #[error(
+        "{0}: no manager answers there: {1}\ntip: start `esker hugepage run`, or name its socket with --control PATH"
+    )]
     Unreached(String, LocalError),
     #[error("{0}: the manager gives no status: {1}")]
     Strange(String, String),

@@ -9,7 +9,7 @@
 //!   [`block_devices`];
 //! - of traces: [`block_trace`], [`trace_files`], [`trace_archives`], and [`changed_dir`] for directories to replay in;
 //! - of file systems: [`fs_kinds`], [`fs_image`], [`virtual_files`];
-//! - of all: [`log`], [`secrets`], [`signals`], [`outputs`], [`target`].
+//! - of all: [`log`], [`secrets`], [`signals`], [`outputs`], [`target`], [`color`], [`completing`], [`behind`].
 //!
 //! [`top`] is the screen of the verb of that name, [`doctor`] the checks of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share.
@@ -27,6 +27,8 @@
 )]
 
 mod block_trace;
+mod color;
+mod completing;
 mod failure;
 mod files;
 mod outputs;
@@ -41,6 +43,7 @@ mod verbs;
 
 cfg_if::cfg_if! {
     if #[cfg(feature = "full")] {
+        mod behind;
         mod block_devices;
         mod changed_dir;
         mod composition;
@@ -49,6 +52,7 @@ cfg_if::cfg_if! {
         mod fs_image;
         mod fs_kinds;
         mod hugepages;
+        mod inherited;
         mod key_files;
         mod lab;
         mod lfs_image;
@@ -60,6 +64,7 @@ cfg_if::cfg_if! {
         mod notify;
         mod opened_stack;
         mod patience;
+        mod pid_file;
         mod recording;
         mod replaying;
         mod rewriting;
@@ -88,6 +93,8 @@ fn main() -> ExitCode {
             return ExitCode::from(status);
         }
     }
+    completing::answer();
+    color::choose(&std::env::args_os().collect::<Vec<_>>());
     let mut terminal = Terminal::standard();
     ExitCode::from(run(std::env::args_os(), &mut terminal))
 }

@@ -28,6 +28,11 @@ struct Unreadable {
 }
 
 impl StackText {
+    /// The argument.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Its name in messages.
     pub fn name(&self) -> &str {
         match self.source.as_str() {

@@ -3,6 +3,5 @@
 
 pub mod app;
 pub mod columns;
-mod figures;
 pub mod screen;
 pub mod text;

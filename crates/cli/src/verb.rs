@@ -1,9 +1,12 @@
 //! What a verb is. Help, man pages, completions and the command line are all made from these records.
 
+use clap::builder::StyledStr;
 use clap::{Arg, ArgMatches, Command};
 
+use crate::color;
+use crate::completing;
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{self, Terminal};
 use crate::verbs;
 
 /// Exit statuses, as every help page tells them.
@@ -64,7 +67,7 @@ impl Verb {
         let name = *self.words.last().expect("a verb has words");
         let long = format!("{}.\n\n{}", self.about.summary, self.about.details);
         // The arguments come first: what they share with other verbs brings a description of its own.
-        let command = (self.args)(Command::new(name));
+        let command = completing::add(self.words, (self.args)(Command::new(name)));
         command.about(self.about.summary).long_about(long).after_long_help(self.examples())
     }
 
@@ -91,7 +94,9 @@ pub fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_version_flag(true)
-        .arg(version());
+        .styles(color::STYLES)
+        .arg(version())
+        .arg(color::arg());
     for (group, summary) in verbs::GROUPS {
         let mut members = verbs::ALL.iter().filter(|verb| verb.words.len() == 2 && verb.words[0] == *group).peekable();
         if members.peek().is_none() {
@@ -100,7 +105,48 @@ pub fn command() -> Command {
         let command = Command::new(*group).about(*summary).subcommand_required(true).arg_required_else_help(true);
         root = root.subcommand(command.subcommands(members.map(Verb::command)));
     }
-    root.subcommands(verbs::ALL.iter().filter(|verb| verb.words.len() == 1).map(Verb::command))
+    let root = root.subcommands(verbs::ALL.iter().filter(|verb| verb.words.len() == 1).map(Verb::command));
+    let template = template(&root);
+    root.help_template(template)
+}
+
+/// A heading of the help, with the words below it and what each is for.
+pub struct Section {
+    /// One word.
+    pub heading: &'static str,
+    /// Verbs and groups of verbs.
+    pub words: Vec<(&'static str, String)>,
+}
+
+/// What a command line of all verbs has, by its headings.
+pub fn sections(root: &Command) -> Vec<Section> {
+    let about = |word: &&'static str| match root.find_subcommand(word) {
+        Some(command) => (*word, command.get_about().map(ToString::to_string).unwrap_or_default()),
+        None => (*word, "Explain a verb, with its options and examples".to_string()),
+    };
+    let section = |(heading, words): &(&'static str, &[&'static str])| Section {
+        heading: *heading,
+        words: words.iter().map(&about).collect(),
+    };
+    verbs::HEADINGS.iter().map(section).collect()
+}
+
+/// The first page of the help. The parser of the command line has no headings for commands.
+fn template(root: &Command) -> StyledStr {
+    let (header, literal) = (color::STYLES.get_header(), color::STYLES.get_literal());
+    let widest = verbs::HEADINGS.iter().flat_map(|(_, words)| *words).map(|word| word.len()).max().unwrap_or(0);
+    let columns = terminal::columns().unwrap_or(WIDTH).min(WIDTH);
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_string();
+    for Section { heading, words } in sections(root) {
+        text += &format!("\n{header}{heading}:{header:#}\n");
+        for (word, about) in words {
+            let lines = esker_report::wrapped(&about, columns.saturating_sub(widest + 4).max(20));
+            let indent = format!("\n{:1$}", "", widest + 4);
+            text += &format!("  {literal}{word}{literal:#}{:1$}  {2}\n", "", widest - word.len(), lines.join(&indent));
+        }
+    }
+    text += &format!("\n{header}Options:{header:#}\n{{options}}{{after-help}}");
+    text.into()
 }
 
 /// `-V` is for the version in every tool that has `-v` for something else.
@@ -134,6 +180,16 @@ mod tests {
             assert!(matches!(verb.words.len(), 1 | 2), "{:?}", verb.words);
             assert!(verb.words.len() == 1 || verbs::GROUPS.iter().any(|(group, _)| *group == verb.words[0]));
         }
+    }
+
+    #[test]
+    fn each_verb_has_one_heading() {
+        let firsts: std::collections::BTreeSet<&str> = verbs::ALL.iter().map(|verb| verb.words[0]).collect();
+        let mut listed: Vec<&str> = verbs::HEADINGS.iter().flat_map(|(_, words)| *words).copied().collect();
+        listed.sort_unstable();
+        let expected: Vec<&str> =
+            firsts.into_iter().chain(["help"]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+        assert_eq!(listed, expected);
     }
 
     #[test]

@@ -102,7 +102,22 @@ cfg_if::cfg_if! {
 
 use crate::verb::Verb;
 
-/// First words of verbs with two words, in the order of the help.
+/// Headings of the help, with the first words of the verbs below each.
+pub const HEADINGS: &[(&str, &[&str])] = &[
+    ("Predict", &["try", "advise", "calibrate", "curve"]),
+    ("Serve", &["init", "check", "stack", "serve", "run", "attach", "detach", "mount", "umount", "key", "fs"]),
+    (
+        "Operate",
+        &[
+            "status", "top", "meters", "volume", "mirror", "lfs", "resize", "remap", "order", "sync", "freeze", "thaw",
+            "stop",
+        ],
+    ),
+    ("Trace", &["blktrace", "trace", "nfs", "hotcold"]),
+    ("Tools", &["doctor", "kinds", "hugepage", "lab", "man", "completions", "help"]),
+];
+
+/// First words of verbs with two words.
 pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
@@ -117,7 +132,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("lab", "Measure the figures of the documents"),
 ];
 
-/// The verbs of a program that only predicts, in the order of the help.
+/// The verbs of a program that only predicts.
 #[cfg(not(feature = "full"))]
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,
@@ -134,7 +149,7 @@ pub const ALL: &[Verb] = &[
     completions::VERB,
 ];
 
-/// Every verb, in the order of the help.
+/// Every verb.
 #[cfg(feature = "full")]
 pub const ALL: &[Verb] = &[
     try_stacks::VERB,

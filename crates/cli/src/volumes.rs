@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::opened_stack::OpenedStack;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
+pub use crate::terminal::table;
 
 /// The kind that understands the words of these verbs.
 const KIND: &str = "thin";
@@ -169,19 +170,4 @@ pub fn name(volume: &Value) -> &str {
 /// A number of bytes in an answer, as people read it.
 pub fn bytes(value: &Value, key: &str) -> String {
     value[key].as_u64().map_or_else(|| "?".to_string(), size_human)
-}
-
-/// Rows under a head, in columns as wide as they must be.
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([head[column].len()]).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
-    };
-    let body = rows.iter().map(|row| line(row.iter().map(String::as_str).collect()));
-    [line(head.to_vec())].into_iter().chain(body).collect::<Vec<_>>().join("\n")
 }

@@ -29,7 +29,7 @@ fn findings_are_json_that_agrees_with_the_exit_status() {
     }
     let is_missing = findings.iter().any(|one| one["state"] == "missing");
     assert_eq!(output.status.code(), Some(i32::from(is_missing)), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr).starts_with("esker: missing on this machine:"), is_missing);
+    assert_eq!(String::from_utf8_lossy(&output.stderr).starts_with("error: missing on this machine:"), is_missing);
     let real = folder.path().canonicalize().unwrap();
     let of_folder = |one: &Value| one["check"] == "reflink" && one["path"].as_str() == real.to_str();
     assert!(findings.iter().any(of_folder), "{findings:?}");
@@ -59,5 +59,5 @@ fn a_path_that_is_not_there_is_wrong_usage() {
     let output = doctor(Path::new("/"), &["/nonexistent"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("esker: /nonexistent: No such file or directory"), "{said}");
+    assert!(said.starts_with("error: /nonexistent: No such file or directory"), "{said}");
 }

@@ -105,7 +105,7 @@ fn every_verb_has_a_manual_page() {
 #[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
     let err = check(&["man", "Cargo.toml/man1"], 1);
-    assert!(err.starts_with("esker: Cargo.toml/man1: cannot be filled: "), "{err}");
+    assert!(err.starts_with("error: Cargo.toml/man1: cannot be filled: "), "{err}");
 }
 
 #[test]

@@ -172,9 +172,9 @@ fn a_conversion_takes_the_format_from_the_name_of_its_target() {
     convert("t.ebt", 0);
     assert!(fs::read_to_string(folder.path().join("t.iolog")).unwrap().starts_with("fio version 3 iolog\n"));
     assert_eq!(counts(folder.path(), "t.ebt", "ebt"), [2, 3, 0]);
-    assert_eq!(convert("t.csv", 2), "esker: t.csv: the name may mean msr or alibaba or tencent; say which with --to\n");
+    assert_eq!(convert("t.csv", 2), "error: t.csv: the name may mean msr or alibaba or tencent; say which with --to\n");
     assert!(
-        convert("t", 2).starts_with("esker: t: the name does not tell the format; name it with --to, one of: load")
+        convert("t", 2).starts_with("error: t: the name does not tell the format; name it with --to, one of: load")
     );
     assert!(convert("-", 2).contains("name it with --to"));
     assert!(!folder.path().join("t.csv").exists());

@@ -1,5 +1,6 @@
 //! The status of a manager of huge pages as plain text.
 
+use esker_base::units::{age_human, size_human};
 use esker_hugepage_linux::Status;
 use esker_hugepage_linux::status::{Done, GroupStatus, ProcessStatus, Sharing};
 
@@ -29,8 +30,11 @@ pub fn headline(status: &Status) -> String {
     let share = 100.0 * status.cpu_s / status.uptime_s.max(0.001);
     let greedy = if status.greedy { "  huge faults" } else { "" };
     format!(
-        "up {:.0} s  CPU {share:.2} %  fragmentation {:.3}  imbalance {:.4}  waiting {}{greedy}",
-        status.uptime_s, status.fragmentation, status.imbalance, status.waiting
+        "up {}  CPU {share:.2} %  fragmentation {:.3}  imbalance {:.4}  waiting {}{greedy}",
+        age_human(status.uptime_s),
+        status.fragmentation,
+        status.imbalance,
+        status.waiting
     )
 }
 
@@ -53,36 +57,37 @@ pub fn done_line(done: &Done) -> String {
 /// What sharing of equal pages saves.
 fn sharing_line(sharing: &Sharing) -> String {
     let strangers = if sharing.refused > 0 { format!("  turned away {}", sharing.refused) } else { String::new() };
+    let sign = if sharing.profit_bytes < 0 { "-" } else { "" };
     format!(
-        "sharing {}  saves {} MiB ({} MiB with what the kernel keeps for it)  full scans {}{strangers}",
+        "sharing {}  saves {} ({sign}{} with what the kernel keeps for it)  full scans {}{strangers}",
         sharing.policy,
-        sharing.saved_bytes >> 20,
-        sharing.profit_bytes >> 20,
+        size_human(sharing.saved_bytes),
+        size_human(sharing.profit_bytes.unsigned_abs()),
         sharing.full_scans
     )
 }
 
 /// One control group.
 pub fn group_line(group: &GroupStatus) -> String {
-    let used = group.used_bytes.map_or(String::new(), |used| format!(" of {} MiB in use", used >> 20));
-    let limit = group.limit_bytes.map_or("no limit".to_string(), |limit| format!("limit {} MiB", limit >> 20));
+    let used = group.used_bytes.map_or(String::new(), |used| format!(" of {} in use", size_human(used)));
+    let limit = group.limit_bytes.map_or("no limit".to_string(), |limit| format!("limit {}", size_human(limit)));
     let pids: Vec<String> = group.pids.iter().map(u32::to_string).collect();
-    format!("group {}  huge {} MiB{used}, {limit}  processes {}", group.path, group.huge_bytes >> 20, pids.join(", "))
+    format!("group {}  huge {}{used}, {limit}  processes {}", group.path, size_human(group.huge_bytes), pids.join(", "))
 }
 
 /// One process.
 pub fn process_line(process: &ProcessStatus) -> String {
     let sharing = process.sharing.as_ref().map_or(String::new(), |sharing| {
-        let (may, does) = (sharing.mergeable_bytes >> 20, sharing.merged_bytes >> 20);
-        format!("  may share {may} MiB, shares {does} MiB")
+        let [may, does] = [sharing.mergeable_bytes, sharing.merged_bytes].map(size_human);
+        format!("  may share {may}, shares {does}")
     });
-    let state = process.excluded_s.map_or(String::new(), |left| format!("  passed over for {left:.0} s"));
+    let state = process.excluded_s.map_or(String::new(), |left| format!("  passed over for {}", age_human(left)));
     format!(
-        "{} {}  shares {}  huge {} MiB ({:.0} % idle)  promotions {}  demotions {}  base regions by tenths {:?}{sharing}{state}",
+        "{} {}  shares {}  huge {} ({:.0} % idle)  promotions {}  demotions {}  base regions by tenths {:?}{sharing}{state}",
         process.pid,
         process.name,
         process.shares,
-        process.huge_bytes >> 20,
+        size_human(process.huge_bytes),
         100.0 * process.idle,
         process.done.promotions,
         process.done.demotions,
@@ -115,11 +120,11 @@ mod tests {
             used_bytes: Some(9 << 20),
             limit_bytes: Some(1 << 30),
         };
-        assert_eq!(group_line(&group), "group /box  huge 6 MiB of 9 MiB in use, limit 1024 MiB  processes 7, 9");
+        assert_eq!(group_line(&group), "group /box  huge 6.0 MiB of 9.0 MiB in use, limit 1.0 GiB  processes 7, 9");
         let root = GroupStatus { used_bytes: None, limit_bytes: None, ..group };
-        assert_eq!(group_line(&root), "group /box  huge 6 MiB, no limit  processes 7, 9");
+        assert_eq!(group_line(&root), "group /box  huge 6.0 MiB, no limit  processes 7, 9");
         let status = Status { groups: vec![root], ..Status::default() };
-        assert!(page(&status).contains("\ngroup /box  huge 6 MiB"), "{}", page(&status));
+        assert!(page(&status).contains("\ngroup /box  huge 6.0 MiB"), "{}", page(&status));
     }
 
     #[test]
@@ -136,15 +141,15 @@ mod tests {
         };
         status.processes.push(process);
         let lines: Vec<String> = page(&status).lines().map(str::to_string).collect();
-        assert!(lines[0].starts_with("up 100 s  CPU 0.50 %  fragmentation 0.250"), "{lines:?}");
+        assert!(lines[0].starts_with("up 1 min 40 s  CPU 0.50 %  fragmentation 0.250"), "{lines:?}");
         assert_eq!(lines[1], "promotions 0  demotions 0  left: sparse 3");
-        assert!(lines[2].starts_with("7 redis  shares 0  huge 4 MiB (0 % idle)"), "{lines:?}");
+        assert!(lines[2].starts_with("7 redis  shares 0  huge 4.0 MiB (0 % idle)"), "{lines:?}");
         assert_eq!(lines[3], "  HH09  2 MiB a character");
         status.sharing = Some(Sharing { policy: "all".into(), saved_bytes: 9 << 20, refused: 2, ..Default::default() });
         let sharing = ProcessSharing { mergeable_bytes: 6 << 20, merged_bytes: 2 << 20, profit_bytes: 0 };
         status.processes[0].sharing = Some(sharing);
         let text = page(&status);
-        assert!(text.contains("sharing all  saves 9 MiB (0 MiB with") && text.contains("turned away 2"), "{text}");
-        assert!(text.contains("may share 6 MiB, shares 2 MiB"), "{text}");
+        assert!(text.contains("sharing all  saves 9.0 MiB (0 B with") && text.contains("turned away 2"), "{text}");
+        assert!(text.contains("may share 6.0 MiB, shares 2.0 MiB"), "{text}");
     }
 }

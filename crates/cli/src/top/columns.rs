@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
+use esker_base::Nanos;
+use esker_base::units::{age_human, count_human, digits};
 use esker_serve::rates::{ClientRow, Rates, Row, What};
-
-use super::figures::{digits, latency, rate, span};
 
 /// A column of a table of `R`.
 pub struct Column<R> {
@@ -29,6 +29,11 @@ fn with_flow(row: &Row, cell: fn(&Rates) -> String) -> String {
     row.flow.as_ref().map_or_else(|| UNKNOWN.to_string(), cell)
 }
 
+/// A latency; nothing was answered without one.
+fn latency(ns: u64) -> String {
+    if ns == 0 { UNKNOWN.to_string() } else { Nanos(ns).to_string() }
+}
+
 fn known(value: Option<f64>, text: fn(f64) -> String) -> String {
     value.map_or_else(String::new, text)
 }
@@ -37,7 +42,7 @@ fn known(value: Option<f64>, text: fn(f64) -> String) -> String {
 pub static PLACES: [Column<Row>; 14] = [
     column("name", 12, 0, |row| row.name.clone()),
     column("kind", 11, 5, |row| if row.what == What::Export { "export".into() } else { row.kind.clone() }),
-    column("ops/s", 6, 0, |row| with_flow(row, |flow| rate(flow.ops_s))),
+    column("ops/s", 6, 0, |row| with_flow(row, |flow| count_human(flow.ops_s))),
     column("r MB/s", 6, 1, |row| with_flow(row, |flow| digits(flow.read_bytes_s / 1e6))),
     column("w MB/s", 6, 1, |row| with_flow(row, |flow| digits(flow.written_bytes_s / 1e6))),
     column("p50", 7, 4, |row| with_flow(row, |flow| latency(flow.p50_ns))),
@@ -45,7 +50,7 @@ pub static PLACES: [Column<Row>; 14] = [
     column("max", 7, 6, |row| with_flow(row, |flow| latency(flow.max_ns))),
     column("queue", 5, 3, |row| with_flow(row, |flow| flow.queue.to_string())),
     column("mean q", 6, 7, |row| with_flow(row, |flow| digits(flow.queue_mean))),
-    column("err/s", 5, 8, |row| with_flow(row, |flow| rate(flow.failed_s))),
+    column("err/s", 5, 8, |row| with_flow(row, |flow| count_human(flow.failed_s))),
     column("W", 5, 9, |row| known(row.power_w, digits)),
     column("busy", 5, 9, |row| known(row.busy, |busy| format!("{:.0} %", busy * 100.0))),
     column("WA", 5, 4, |row| known(row.amplification, digits)),
@@ -55,11 +60,11 @@ pub static PLACES: [Column<Row>; 14] = [
 pub static CLIENTS: [Column<ClientRow>; 8] = [
     column("client", 12, 0, |row| format!("{} {}", row.client, row.peer)),
     column("export", 11, 3, |row| row.export.clone()),
-    column("ops/s", 6, 0, |row| rate(row.ops_s)),
+    column("ops/s", 6, 0, |row| count_human(row.ops_s)),
     column("r MB/s", 6, 1, |row| digits(row.read_bytes_s / 1e6)),
     column("w MB/s", 6, 1, |row| digits(row.written_bytes_s / 1e6)),
     column("queue", 5, 2, |row| row.queue.to_string()),
-    column("for", 12, 4, |row| span(row.for_s)),
+    column("for", 12, 4, |row| age_human(row.for_s)),
     column("tls", 3, 5, |row| if row.tls { "yes".into() } else { "no".into() }),
 ];
 

@@ -1,10 +1,10 @@
 //! A view as plain text.
 
+use esker_base::units::{age_human, count_human};
 use esker_serve::View;
 use esker_serve::rates::What;
 
 use super::columns::{CLIENTS, PLACES, Sort, lines as lines_of};
-use super::figures::{rate, span};
 
 /// Widest lines.
 const WIDTH: usize = 132;
@@ -27,11 +27,11 @@ pub fn headline(view: &View) -> String {
         .filter_map(|row| row.flow.as_ref());
     let ops: f64 = flows.map(|flow| flow.ops_s).sum();
     let what = [
-        format!("up {}", span(view.uptime_s)),
+        format!("up {}", age_human(view.uptime_s)),
         view.io.clone(),
         format!("{} clients", view.connections),
         format!("{} in flight", view.inflight),
-        format!("{} ops/s", rate(ops)),
+        format!("{} ops/s", count_human(ops)),
         format!("measuring {}", view.measured),
     ];
     what.join(", ")

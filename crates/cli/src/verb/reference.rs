@@ -8,7 +8,11 @@ use crate::verbs;
 
 #[test]
 fn the_page_of_commands_says_what_verbs_take() {
-    let text: Vec<String> = verbs::ALL.iter().map(section).collect();
+    let of = |word: &&str| verbs::ALL.iter().filter(|verb| verb.words[0] == *word).map(section).collect::<Vec<_>>();
+    let part = |(heading, words): &(&str, &[&str])| {
+        [format!("### {heading}")].into_iter().chain(words.iter().flat_map(of)).collect::<Vec<_>>()
+    };
+    let text: Vec<String> = verbs::HEADINGS.iter().flat_map(part).collect();
     let block = Block { page: "docs/reference/commands.md".into(), name: "commands".into(), text: text.join("\n\n") };
     check(&block).unwrap_or_else(|error| panic!("{error}"));
 }
@@ -18,7 +22,7 @@ fn section(verb: &Verb) -> String {
     let mut command = verb.command().bin_name(&name);
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    let mut parts = vec![format!("### `{name}`"), format!("{}.", verb.about.summary)];
+    let mut parts = vec![format!("#### `{name}`"), format!("{}.", verb.about.summary)];
     parts.push(format!("```text\n{usage}\n```"));
     parts.extend(Some(verb.about.details.to_string()).filter(|details| !details.is_empty()));
     parts.extend(arguments(&command));

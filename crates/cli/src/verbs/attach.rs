@@ -1,9 +1,7 @@
 //! `esker attach`: exports as block devices of this machine.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use esker_front_fuse::registry::{Claim, Entry, Record, RecordedDisk};
 use esker_front_fuse::{Registry, Setup, harden};
@@ -14,6 +12,7 @@ use esker_serve::{AttachFront, Served};
 use esker_stack::Spec;
 use serde_json::json;
 
+use crate::behind::{self, Background};
 use crate::failure::Failure;
 use crate::notify;
 use crate::signals::Signals;
@@ -32,7 +31,7 @@ pub const VERB: Verb = Verb::of::<Attach>(About {
               the devices, releases the devices, and flushes everything. A second signal ends it at once. Needs root. \
               The control socket takes the same verbs as that of `esker serve`. If the process was killed, requests to \
               its devices fail; `esker attach --list` shows that, and `esker detach` or the next attach of the same \
-              name cleans up.",
+              name cleans up. With --background, log lines go to NAME.log in the directory of attachments.",
     examples: &[
         Example { line: "esker attach stack.toml", does: "attaches all exports of the file" },
         Example { line: "esker attach stack.toml --export vol --background", does: "attaches one and returns" },
@@ -53,12 +52,8 @@ struct Attach {
     /// Name of the attachment [default: the name of its first export]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Return when the devices are there; log lines go to NAME.log in the directory of attachments
-    #[arg(long)]
-    background: bool,
-    /// Be the process behind --background
-    #[arg(long, hide = true)]
-    behind: bool,
+    #[command(flatten)]
+    background: Background,
     /// Let the kernel look for partitions on the devices
     #[arg(long)]
     partitions: bool,
@@ -86,15 +81,12 @@ impl RunDir {
     }
 }
 
-/// Why an attachment in the background did not come up.
+/// The log of an attachment in the background cannot be made.
 #[derive(Debug, thiserror::Error)]
-enum BackgroundError {
-    #[error("{path}: {source}")]
-    Log { path: String, source: std::io::Error },
-    #[error("the process in the background cannot be started: {0}")]
-    Start(std::io::Error),
-    #[error("not attached; the process in the background said:\n{0}")]
-    Ended(String),
+#[error("{path}: {source}")]
+struct LogError {
+    path: String,
+    source: std::io::Error,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -109,8 +101,8 @@ impl Run for Attach {
             return list(&self.run_dir.registry(), self.json, terminal);
         }
         let Some(stack) = &self.stack else { return Err(Failure::Usage("name a stack, or --list".to_string())) };
-        if self.background && stack.name() == "standard input" {
-            return Err(Failure::Usage("a stack from standard input cannot go to the background; write a file".into()));
+        if self.background.is_asked() {
+            behind::check_source(stack.source())?;
         }
         let (mut spec, _) = stack.load(terminal)?;
         for mount in spec.mounts.drain(..) {
@@ -119,8 +111,8 @@ impl Run for Attach {
         }
         let exports = self.wanted(&spec)?;
         let name = self.name.clone().unwrap_or_else(|| exports[0].clone());
-        match self.background && !self.behind {
-            true => self.go_behind(&name, exports.len(), terminal),
+        match self.background.is_asked() {
+            true => self.go_behind(&name, terminal),
             false => self.serve(stack.name(), &spec, &exports, &name, terminal),
         }
     }
@@ -141,9 +133,7 @@ impl Attach {
         name: &str,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
-        if self.behind {
-            harden::leave_session()?;
-        }
+        self.background.check(terminal)?;
         let signals = Signals::catch()?;
         let reactor = self.world.start()?;
         let rt = reactor.rt();
@@ -170,6 +160,7 @@ impl Attach {
         let disks: Vec<RecordedDisk> = front.disks().into_iter().map(RecordedDisk::from).collect();
         announce(&disks, &claim.control(), self.json, terminal)?;
         claim.record(&Record { pid: std::process::id(), stack: stack.to_string(), control: claim.control(), disks })?;
+        let _pid_file = self.background.serves(true, terminal)?;
         notify::ready(&rt, None);
         reactor.block_on(async move {
             let ended = async move { front.ended().await };
@@ -182,30 +173,13 @@ impl Attach {
         Ok(())
     }
 
-    /// Starts the same command as a process of its own and waits until it has told all its lines.
-    fn go_behind(&self, name: &str, exports: usize, terminal: &mut Terminal) -> Result<(), Failure> {
+    /// Starts the same command as a process of its own, whose log lines go to NAME.log in the directory of attachments.
+    fn go_behind(&self, name: &str, terminal: &mut Terminal) -> Result<(), Failure> {
         let path = self.run_dir.registry().log(name)?;
-        let log =
-            File::create(&path).map_err(|source| BackgroundError::Log { path: path.display().to_string(), source });
-        let args = std::env::args_os().skip(1).chain(["--behind".into()]);
-        let program = std::env::current_exe().map_err(BackgroundError::Start)?;
-        let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log?);
-        let mut child = command.spawn().map_err(BackgroundError::Start)?;
-        let told = lines(&mut child, exports + 1);
-        if told.len() <= exports {
-            // It has ended, or is about to.
-            let _status = child.wait();
-            return Err(BackgroundError::Ended(fs::read_to_string(&path).unwrap_or_default()).into());
-        }
-        told.iter().try_for_each(|line| terminal.say(line))
+        let log = File::options().create(true).read(true).write(true).truncate(true).open(&path);
+        let log = log.map_err(|source| LogError { path: path.display().to_string(), source })?;
+        self.background.start(Some(log), terminal)
     }
-}
-
-/// The first lines that a process writes, fewer if it ends before.
-fn lines(child: &mut Child, count: usize) -> Vec<String> {
-    let out = child.stdout.take().expect("asked for above");
-    BufReader::new(out).lines().map_while(Result::ok).take(count).collect()
 }
 
 fn tell_cleaned(rt: &Rt, claim: &Claim) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::Nanos;
+use esker_base::units::{digits, size_human};
 use esker_calibrate::{Calibrator, Options, RawDevice};
 use esker_lab_kit::machine::{Machine, lost_ticks};
 use esker_predict::calibration::{DeviceTimes, FILE, FsCallCost, KindCost, Times, WRITTEN_BY};
@@ -11,7 +12,7 @@ use esker_predict::{Calibration, PredictError};
 use crate::block_devices::look_at;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -87,7 +88,7 @@ impl Run for Calibrate {
         output.put(&calibration.to_toml())?;
         match self.json {
             true => terminal.say(&calibration.to_json()),
-            false => terminal.say(&format!("{}\n\nwritten  {}", table(&calibration), output.path().display())),
+            false => terminal.say(&format!("{}\n\nwritten  {}", page(&calibration), output.path().display())),
         }
     }
 }
@@ -122,45 +123,35 @@ fn scratch(folder: &Path) -> Result<tempfile::TempDir, OutputError> {
     tempfile::Builder::new().prefix("esker-calibrate-").tempdir_in(folder).map_err(refused)
 }
 
-fn table(calibration: &Calibration) -> String {
-    let mut out = vec![format!("{WRITTEN_BY}: {} rounds on {}", calibration.rounds, calibration.machine)];
-    out.push(String::new());
-    out.push(format!("{:<12} {:>12} {:>14} {:>10}", "layer", "per request", "per KiB", "spread"));
-    out.extend(calibration.kinds.iter().map(layer));
-    out.extend(calibration.skipped.iter().map(|kind| format!("{:<12} not measured: {}", kind.name, kind.why)));
-    out.push(String::new());
-    out.push(format!("{:<12} {:>12} {:>14} {:>10}", "call", "per call", "per KiB", "spread"));
-    out.extend(calibration.calls.iter().map(call));
-    out.push(String::new());
-    out.push(format!(
-        "{:<8} {:>10} {:<11} {:>8} {:>6} {:>10} {:>10} {:>10}",
-        "device", "size", "op", "length", "depth", "mean", "p50", "p99"
-    ));
-    out.extend(calibration.devices.iter().flat_map(|device| device.times.iter().map(|times| row(device, times))));
-    out.join("\n")
+fn page(calibration: &Calibration) -> String {
+    let skipped = calibration.skipped.iter().map(|kind| format!("{}: not measured: {}", kind.name, kind.why));
+    let calls: Vec<_> = calibration.calls.iter().map(call).collect();
+    let devices = calibration.devices.iter().flat_map(|device| device.times.iter().map(|times| row(device, times)));
+    let (layers, devices): (Vec<_>, Vec<_>) = (calibration.kinds.iter().map(layer).collect(), devices.collect());
+    let head = format!("{WRITTEN_BY}: {} rounds on {}\n", calibration.rounds, calibration.machine);
+    let parts = [head, table(&["layer", "per request", "per KiB", "spread"], &layers)].into_iter().chain(skipped);
+    let calls = [String::new(), table(&["call", "per call", "per KiB", "spread"], &calls), String::new()];
+    let devices = table(&["device", "size", "operation", "length", "depth", "mean", "p50", "p99"], &devices);
+    parts.chain(calls).chain([devices]).collect::<Vec<_>>().join("\n")
 }
 
-fn call(cost: &FsCallCost) -> String {
-    let name = format!("{} {}", cost.file_system, cost.name);
-    format!("{name:<12} {:>9.1} ns {:>11.2} ns {:>7.1} ns", cost.ns, cost.ns_per_kib, cost.spread_ns)
+fn call(cost: &FsCallCost) -> Vec<String> {
+    costs(format!("{} {}", cost.file_system, cost.name), [cost.ns, cost.ns_per_kib, cost.spread_ns])
 }
 
-fn layer(cost: &KindCost) -> String {
-    format!("{:<12} {:>9.1} ns {:>11.2} ns {:>7.1} ns", cost.name, cost.ns, cost.ns_per_kib, cost.spread_ns)
+fn layer(cost: &KindCost) -> Vec<String> {
+    costs(cost.name.clone(), [cost.ns, cost.ns_per_kib, cost.spread_ns])
 }
 
-fn row(device: &DeviceTimes, times: &Times) -> String {
-    use esker_base::units::size_human;
-    let at = |share: f64| Nanos(times.at(share) as u64).to_string();
-    format!(
-        "{:<8} {:>10} {:<11} {:>8} {:>6} {:>10} {:>10} {:>10}",
-        device.kind,
-        size_human(device.size),
-        format!("{}{}", times.op.word(), if times.mixed { " mixed" } else { "" }),
-        size_human(times.len),
-        times.depth,
-        Nanos(times.mean_ns as u64).to_string(),
-        at(0.5),
-        at(0.99)
-    )
+/// Costs are often below a nanosecond.
+fn costs(name: String, ns: [f64; 3]) -> Vec<String> {
+    let [each, per_kib, spread] = ns.map(|ns| format!("{} ns", digits(ns)));
+    vec![name, each, per_kib, spread]
+}
+
+fn row(device: &DeviceTimes, times: &Times) -> Vec<String> {
+    let [mean, p50, p99] = [times.mean_ns, times.at(0.5), times.at(0.99)].map(|ns| Nanos(ns as u64).to_string());
+    let op = format!("{}{}", times.op.word(), if times.mixed { " mixed" } else { "" });
+    let (size, length) = (size_human(device.size), size_human(times.len));
+    vec![device.kind.clone(), size, op, length, times.depth.to_string(), mean, p50, p99]
 }

@@ -9,7 +9,7 @@ use esker_base::units::{KIB, parse_size, size_human, size_text};
 use esker_caching::curve::{Curve, CurvePoint, Estimator, Method, spread};
 use esker_caching::ids::Ids;
 use esker_caching::{LineUse, NAMED, lines_in};
-use esker_report::{Axis, Figure, PlotError, Series};
+use esker_report::{Axis, Figure, PlotError, Series, table_of_numbers};
 use esker_trace_block::{Record, Source, Speed};
 use serde_json::json;
 
@@ -275,13 +275,14 @@ impl Curves {
     }
 
     fn table(&self, title: &str, ratios: fn(&Curve) -> Vec<f64>) -> String {
-        let heads = self.by_policy.iter().map(|one| format!(" {:>9}", one.policy)).collect::<String>();
+        let heads = self.by_policy.iter().map(|one| one.policy.as_str());
         let columns: Vec<Vec<f64>> = self.by_policy.iter().map(|one| ratios(&one.curve)).collect();
         let row = |(at, size): (usize, u64)| {
-            let cells = columns.iter().map(|column| format!(" {:>9}", percent(column[at]))).collect::<String>();
-            format!("  {:<16}{cells}\n", size_human(size))
+            let cells = columns.iter().map(|column| percent(column[at]));
+            [size_human(size)].into_iter().chain(cells).collect()
         };
-        format!("\n{title:<18}{heads}\n{}", self.sizes().enumerate().map(row).collect::<String>())
+        let rows: Vec<Vec<String>> = self.sizes().enumerate().map(row).collect();
+        format!("\n{}\n", table_of_numbers(&[title].into_iter().chain(heads).collect::<Vec<_>>(), &rows))
     }
 
     /// Which size pays for a policy.

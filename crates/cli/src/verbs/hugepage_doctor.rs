@@ -3,7 +3,7 @@
 use esker_hugepage_linux::linux::doctor::examine;
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -34,14 +34,14 @@ impl Run for Doctor {
         if self.json {
             terminal.say(&serde_json::to_string(&findings)?)?;
         } else {
-            for one in &findings {
-                let verdict = match (one.works, one.needed) {
-                    (true, _) => "works",
-                    (false, true) => "MISSING",
-                    (false, false) => "without",
-                };
-                terminal.say(&format!("{verdict:<8} {:<32} {}", one.what, one.says))?;
-            }
+            let verdict = |works: bool, needed: bool| match (works, needed) {
+                (true, _) => "works",
+                (false, true) => "MISSING",
+                (false, false) => "without",
+            };
+            let rows = findings.iter().map(|one| [verdict(one.works, one.needed), one.what, one.says.as_str()]);
+            let rows: Vec<Vec<String>> = rows.map(|row| row.map(str::to_string).to_vec()).collect();
+            terminal.say(&table(&[], &rows))?;
         }
         let missing: Vec<&str> = findings.iter().filter(|one| one.needed && !one.works).map(|one| one.what).collect();
         match missing.is_empty() {

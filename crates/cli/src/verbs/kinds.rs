@@ -7,7 +7,7 @@ use esker_stack::text::check::advice;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, indented, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -169,13 +169,8 @@ fn json_of_profile(kind: &Kind, entry: &Entry) -> serde_json::Value {
     })
 }
 
-/// Rows with their columns below each other, two blanks apart, indented.
+/// Rows with their columns below each other, indented.
 fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("  {}", cells.collect::<Vec<_>>().join("  ")).trim_end().to_string()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.to_vec()).collect();
+    indented(&table(&[], &rows))
 }

@@ -7,9 +7,8 @@ use esker_lab_kit::compare::{Comparison, Measured, NamedValue, Pair, compare, re
 use esker_report::{rounded, wrapped};
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
-use crate::volumes::table;
 
 /// Columns of the lists below the table.
 const WIDTH: usize = 100;

@@ -3,13 +3,12 @@
 use esker_lab::{ALL, times};
 use esker_lab_kit::Experiment;
 use esker_lab_kit::papers::{self, OWN, PAPERS, Provenance};
-use esker_report::wrapped;
+use esker_report::{table, wrapped};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
-use crate::volumes::table;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -67,7 +66,7 @@ fn part(key: &str) -> String {
         |paper| format!("{key}  {}\n{INDENT}{}", paper.title, paper.citation()),
     );
     let rows: Vec<Vec<String>> = of(key).map(row).collect();
-    let table = table(&["name", "quick", "full", "time", "place"], &rows);
+    let table = table(&["name", "quick", "full", "time", "place"], &rows, None);
     let mut lines = table.lines();
     let names = lines.next().unwrap_or_default();
     let experiments = lines.zip(of(key)).map(|(row, experiment)| format!("{row}\n{}", below(experiment)));

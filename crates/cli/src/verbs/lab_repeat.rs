@@ -10,7 +10,7 @@ use esker_report::rounded;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -103,11 +103,12 @@ fn part(one: &Evaluated) -> String {
     let (seeds, world) = (seeds.join(" "), world(one.simulated));
     let head = format!("{}  seeds {seeds}  {world}  {:.0} s\n{}", one.experiment, one.seconds, one.source);
     let failures = one.failures.iter().map(|why| format!("FAILED {why}"));
-    [head].into_iter().chain(one.figures.iter().map(row)).chain(failures).collect::<Vec<_>>().join("\n")
+    let rows: Vec<Vec<String>> = one.figures.iter().map(row).collect();
+    let figures = table(&["figure", "median", "mean", "least", "most", "unit"], &rows);
+    [head, figures].into_iter().chain(failures).collect::<Vec<_>>().join("\n")
 }
 
-fn row(spread: &Spread) -> String {
-    let Spread { id, unit, .. } = spread;
-    let [median, mean, least, most] = [spread.median, spread.mean, spread.least, spread.most].map(rounded);
-    format!("{id:<32} {median:>12}  mean {mean:>12}  {least:>12} to {most:<12} {unit}")
+fn row(spread: &Spread) -> Vec<String> {
+    let numbers = [spread.median, spread.mean, spread.least, spread.most].map(rounded);
+    [spread.id.clone()].into_iter().chain(numbers).chain([spread.unit.to_string()]).collect()
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 use esker_lab::ALL;
 use esker_lab_kit::{Experiment, Figure, LabError, Report};
 use esker_report::{html, rounded};
+use esker_stack::text::check;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
 use crate::target;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::lab_repeat::repeat;
 
@@ -105,7 +106,7 @@ impl LabRun {
         drop(progress);
         match self.lab.json {
             true => terminal.say(&serde_json::to_string_pretty(&report)?)?,
-            false => terminal.say(&table(&report))?,
+            false => terminal.say(&text(&report))?,
         }
         Ok(report)
     }
@@ -139,12 +140,12 @@ fn page(report: &Report) -> Result<String, Failure> {
 
 fn find(name: &str) -> Result<&'static Experiment, Failure> {
     ALL.iter().find(|e| e.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|e| e.name).collect();
-        Failure::Usage(format!("there is no experiment \"{name}\"; there are: {}", names.join(", ")))
+        let advice = check::advice(name, "`esker lab list` names them all", ALL.iter().map(|e| e.name));
+        Failure::Usage(format!("there is no experiment \"{name}\"\ntip: {advice}"))
     })
 }
 
-fn table(report: &Report) -> String {
+fn text(report: &Report) -> String {
     let head = format!(
         "{}  seed {}  {}{}\n{}\n{}\n",
         report.experiment,
@@ -154,12 +155,13 @@ fn table(report: &Report) -> String {
         report.source,
         report.machine,
     );
-    head + &report.figures.iter().map(row).collect::<Vec<_>>().join("\n")
+    let rows: Vec<Vec<String>> = report.figures.iter().map(row).collect();
+    head + &table(&["figure", "value", "unit", "source", "beside", "which"], &rows)
 }
 
-fn row(figure: &Figure) -> String {
-    let paper = figure.paper.map_or(String::new(), |value| format!("  source: {}", rounded(value)));
-    let peer = figure.peer.as_ref();
-    let peer = peer.map_or(String::new(), |peer| format!("  beside {} {}", rounded(peer.value), peer.name));
-    format!("{:<26} {:>12} {}{paper}{peer}", figure.id, rounded(figure.value), figure.unit)
+fn row(figure: &Figure) -> Vec<String> {
+    let paper = figure.paper.map_or("-".to_string(), rounded);
+    let (value, name) =
+        figure.peer.as_ref().map_or(("-".to_string(), "-"), |peer| (rounded(peer.value), peer.name.as_str()));
+    vec![figure.id.clone(), rounded(figure.value), figure.unit.to_string(), paper, value, name.to_string()]
 }

@@ -1,7 +1,5 @@
 //! `esker mount`: a file system of ours, mounted on a directory.
 
-mod behind;
-
 use std::path::PathBuf;
 
 use esker_base::Nanos;
@@ -13,6 +11,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_serve::{MountOrder, MountedFsError, SingleMount, SingleMountError};
 use esker_stack::{KernelCache, Spec, Unusable};
 
+use crate::behind::{self, Background};
 use crate::failure::Failure;
 use crate::fs_kinds;
 use crate::log::Logging;
@@ -78,12 +77,8 @@ struct MountArgs {
     /// Take orders of `esker lfs` at this socket, for mount KIND, and answer `esker top` and `esker status`
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Return when it is mounted; log lines are lost then, unless --log-file names a file
-    #[arg(long)]
-    background: bool,
-    /// Be the process behind --background
-    #[arg(long, hide = true)]
-    behind: bool,
+    #[command(flatten)]
+    background: Background,
     #[command(flatten)]
     logging: Logging,
 }
@@ -145,14 +140,12 @@ impl Run for MountArgs {
             (true, None) => return Err(Failure::Usage(format!("{} lies on a device: add --on STACK", kind.name))),
             _ => {}
         }
-        if self.background && self.on.as_deref() == Some("-") {
-            let text = "a stack from standard input cannot go to the background; write a file";
-            return Err(Failure::Usage(text.to_string()));
-        }
         let at = mount_point(&self.dir)?;
-        if self.background && !self.behind {
-            return behind::start(terminal);
+        if self.background.is_asked() {
+            behind::check_source(self.on.as_deref().unwrap_or_default())?;
+            return self.background.start(None, terminal);
         }
+        self.background.check(terminal)?;
         let words = MountOptions::read(kind.name, &self.options);
         let (options, rest) = words.map_err(|error| Failure::Usage(error.to_string()))?;
         let on = self.on.clone().map(|source| StackText::of(source).load(terminal)).transpose()?;
@@ -164,9 +157,6 @@ impl Run for MountArgs {
 
 impl MountArgs {
     fn serve(&self, order: MountOrder, on: Option<Spec>, terminal: &mut Terminal) -> Result<(), Failure> {
-        if self.behind {
-            esker_front_fuse::harden::leave_session()?;
-        }
         let signals = Signals::catch()?;
         let commands = order.transport == Transport::Uring;
         let reactor = Reactor::new(RealConfig { commands, ..RealConfig::seeded(1) })?;
@@ -187,12 +177,19 @@ impl MountArgs {
             .control
             .clone()
             .map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path), io_of(&reactor)));
-        let told = control.map_err(refused).and_then(|()| terminal.say(&line)).and_then(|()| terminal.finish());
-        if let Err(failure) = told {
-            // A mount whose caller has not heard of it is taken away again.
-            reactor.block_on(mounted.run(std::future::ready(()), FLUSH_PATIENCE))?;
-            return Err(failure);
-        }
+        let told = control
+            .map_err(refused)
+            .and_then(|()| terminal.say(&line))
+            .and_then(|()| terminal.finish())
+            .and_then(|()| self.background.serves(false, terminal));
+        let _pid_file = match told {
+            Ok(pid_file) => pid_file,
+            Err(failure) => {
+                // A mount whose caller has not heard of it is taken away again.
+                reactor.block_on(mounted.run(std::future::ready(()), FLUSH_PATIENCE))?;
+                return Err(failure);
+            }
+        };
         notify::ready(&rt, None);
         reactor.block_on(mounted.run(stop, FLUSH_PATIENCE))?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("unmounted: everything is flushed"));

@@ -12,10 +12,13 @@ use esker_stack::text::address;
 use esker_stack::{MountSpec, Spec};
 use serde_json::json;
 
+use crate::behind::{self, Background};
 use crate::failure::Failure;
 use crate::fs_kinds;
+use crate::inherited::{Doors, Passed};
 use crate::listeners::Listeners;
 use crate::notify;
+use crate::pid_file::PidFile;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -32,11 +35,16 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
               them out of the tree, and serves what is in use until its last user leaves. If an export or a mount cannot be \
               used, because a layer cannot use its medium, nothing is served: exit status 1, or 3 if the medium is damaged, with the reason. Models of \
               devices are paced in real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
-              reorder and dump.",
+              reorder and dump. Sockets that a service manager passes (LISTEN_FDS) are used in place of new ones: by \
+              their names, which are those of exports, `control` or `metrics`, else by their addresses.",
     examples: &[
         Example { line: "esker serve stack.toml", does: "serves what the file says" },
         Example { line: "esker serve 'vol = memory size=64MiB @ nbd=unix:vol.sock'", does: "serves a disk in memory" },
         Example { line: "esker serve stack.toml --io threads --control run/esker.ctl", does: "without io_uring" },
+        Example {
+            line: "esker serve stack.toml --background --pid-file esker.pid --log-file esker.log",
+            does: "returns when clients may connect",
+        },
     ],
 });
 
@@ -54,6 +62,8 @@ struct Serve {
     /// Serve also if an export or mount cannot be used: refuse its clients, do without the mount
     #[arg(long)]
     degraded_start: bool,
+    #[command(flatten)]
+    background: Background,
     /// The lines about exports and mounts as JSON, for programs
     #[arg(long)]
     json: bool,
@@ -64,13 +74,18 @@ pub const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Run for Serve {
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let (spec, _) = self.stack.load(terminal)?;
+        let passed = Passed::take()?;
+        if self.background.is_asked() {
+            return self.go_behind(&passed, terminal);
+        }
+        self.background.check(terminal)?;
+        let (mut spec, _) = self.stack.load(terminal)?;
         // Whatever keeps a file of these from being read, a signal ends it.
         let tls = self.listeners.tls()?;
         let signals = Signals::catch()?;
         let reactor = self.world.start()?;
         let rt = reactor.rt();
-        let config = Config {
+        let mut config = Config {
             tls,
             access: self.listeners.access(),
             nbd: self.listeners.nbd(),
@@ -78,6 +93,8 @@ impl Run for Serve {
             file_systems: fs_kinds::file_systems(),
             ..self.world.config(self.control(), &reactor)
         };
+        let mut doors = Doors { spec: &mut spec, control: &mut config.control, metrics: &mut config.metrics };
+        config.inherited = passed.give(&rt, &mut doors)?;
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
         let served = self.start(&rt, &pool, &spec, config)?;
@@ -86,10 +103,13 @@ impl Run for Serve {
             return Ok(());
         };
         let degraded = degraded(&served);
-        if let Err(failure) = announce(&served, self.listeners.vhost(), self.json, terminal) {
-            reactor.block_on(served.abandon());
-            return Err(failure);
-        }
+        let _pid_file = match self.tell_ready(&served, terminal) {
+            Ok(pid_file) => pid_file,
+            Err(failure) => {
+                reactor.block_on(served.abandon());
+                return Err(failure);
+            }
+        };
         notify::ready(&rt, degraded.as_deref());
         reactor.block_on(async move { served.run(asked).await })?;
         rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
@@ -98,6 +118,22 @@ impl Run for Serve {
 }
 
 impl Serve {
+    /// Starts the server as a process of its own.
+    fn go_behind(&self, passed: &Passed, terminal: &mut Terminal) -> Result<(), Failure> {
+        if !passed.is_empty() {
+            let text = "a service manager that passes sockets watches this process\ntip: leave --background out";
+            return Err(Failure::Usage(text.to_string()));
+        }
+        behind::check_source(self.stack.source())?;
+        self.background.start(None, terminal)
+    }
+
+    /// Says that clients may connect: on standard output, and in the PID file, which goes with what is returned.
+    fn tell_ready(&self, served: &Served, terminal: &mut Terminal) -> Result<Option<PidFile>, Failure> {
+        announce(served, self.listeners.vhost(), self.json, terminal)?;
+        self.background.serves(false, terminal)
+    }
+
     /// Opens every listener. Without NBD there must be another one.
     fn start(&self, rt: &Rt, pool: &Pool, spec: &Spec, config: Config) -> Result<Served, Failure> {
         let (doors, access) = (self.listeners.vhost(), config.access);

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use esker_base::Nanos;
-use esker_base::units::span_text;
 use esker_trace_order::compiled::inspect::{EdgeRow, ModeRow, dot, modes, timeline};
 use esker_trace_order::compiled::{LeftOut, Program};
 use esker_trace_order::rules::Rules;
@@ -13,7 +12,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::outputs::Output;
 use crate::replaying;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -100,11 +99,9 @@ impl Run for Deps {
         }
         left_out.warning().iter().for_each(|what| terminal.complain(&format!("warning: {what}")));
         super::trace_compile::complain(&program.about().repairs, terminal);
-        terminal.say(&format!(
-            "\n{:<22}{:>10} {:>12} {:>10} {:>12}",
-            "mode", "edges", "mean length", "waits", "mean length"
-        ))?;
-        modes.iter().flat_map(lines).try_for_each(|line| terminal.say(&line))
+        let rows: Vec<_> = modes.iter().flat_map(rows).collect();
+        let names = ["mode", "edges", "mean length", "waits", "mean length", "bytes per action"];
+        terminal.say(&format!("\n{}", table(&names, &rows)))
     }
 }
 
@@ -140,22 +137,23 @@ fn summary(program: &Program) -> String {
         ("source", about.source.to_string()),
         ("threads", program.players().len().to_string()),
         ("actions", program.len().to_string()),
-        ("elapsed", span_text(Nanos(about.elapsed_ns))),
+        ("elapsed", Nanos(about.elapsed_ns).to_string()),
         ("files before", program.snapshot().entries.len().to_string()),
         ("open before", program.opened().len().to_string()),
         ("descriptors", program.slots().len().to_string()),
         ("shared resources", program.outline().resources().len().to_string()),
         ("edges in threads", thread_edges(program).to_string()),
     ];
-    rows.iter().map(|(name, value)| format!("{name:<22}{value}")).collect::<Vec<_>>().join("\n")
+    let rows = rows.map(|(name, value)| vec![name.to_string(), value]);
+    table(&[], &rows)
 }
 
-fn lines(mode: &ModeRow) -> Vec<String> {
-    let line = |indent: &str, row: &EdgeRow| {
-        let [all, waits] = [row.mean_length_ns, row.waits_mean_length_ns].map(|ns| span_text(Nanos(ns)));
-        let name = format!("{indent}{}", row.name);
-        format!("{name:<22}{:>10} {all:>12} {:>10} {waits:>12}", row.edges, row.waits)
+/// A row for the mode, and one for each of its rules.
+fn rows(mode: &ModeRow) -> Vec<Vec<String>> {
+    let row = |indent: &str, row: &EdgeRow, bytes: String| {
+        let [all, waits] = [row.mean_length_ns, row.waits_mean_length_ns].map(|ns| Nanos(ns).to_string());
+        vec![format!("{indent}{}", row.name), row.edges.to_string(), all, row.waits.to_string(), waits, bytes]
     };
-    let head = format!("{}  {:.1} bytes per action", line("", &mode.total), mode.bytes_per_action);
-    std::iter::once(head).chain(mode.rules.iter().map(|rule| line("  ", rule))).collect()
+    let head = row("", &mode.total, format!("{:.1}", mode.bytes_per_action));
+    std::iter::once(head).chain(mode.rules.iter().map(|rule| row("  ", rule, String::new()))).collect()
 }

@@ -35,6 +35,14 @@ fn what_is_installed_is_where_units_and_manuals_look_for_it() {
         let program = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/")).unwrap();
         assert!(root.path().join(program.split(' ').next().unwrap()).is_file(), "{program}");
     }
+    for unit in ["esker@.socket", "esker-control@.socket"] {
+        assert!(read(&format!("usr/lib/systemd/system/{unit}")).contains("ListenStream=%t/esker/%i/"), "{unit}");
+    }
+    let completions =
+        ["bash-completion/completions/esker", "zsh/vendor-completions/_esker", "fish/vendor_completions.d/esker.fish"];
+    for file in completions {
+        assert!(read(&format!("usr/share/{file}")).contains("ESKER_COMPLETE"), "{file} asks the program");
+    }
     let config = root.path().join("etc/esker/hugepage.toml");
     std::fs::write(&config, "mine").unwrap();
     install(built.path(), root.path());

@@ -3,8 +3,10 @@
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run programs and look at their files")]
 
+mod activated;
 mod attacked;
 mod attacks;
+mod background;
 mod clients;
 mod full;
 mod harness;
@@ -18,6 +20,7 @@ mod operating;
 mod planted;
 mod refusals;
 mod running;
+mod screens;
 mod secured;
 mod sending;
 mod service;

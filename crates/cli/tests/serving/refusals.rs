@@ -14,7 +14,7 @@ fn check_refused(dir: &Path, stack: &str, parts: &[&str]) {
     let error = check_esker(&["serve", &file.display().to_string()], 1);
     assert!(parts.iter().all(|part| error.contains(part)), "{stack}\n{error}{parts:?}");
     assert!(
-        error.lines().all(|line| line.is_empty() || line.contains("esker: ") || line.contains(" warn ")),
+        error.lines().all(|line| line.is_empty() || line.starts_with("error: ") || line.contains(" warn ")),
         "{error}"
     );
     assert!(!dir.join("esker.ctl").exists(), "nothing stays of a server that did not start");
@@ -67,6 +67,10 @@ fn a_second_server_of_a_file_or_a_socket_is_refused_and_the_first_goes_on() {
     assert!(error.contains("command line:1: ") && error.contains("another program serves this file"), "{error}");
     let error = check_esker(&["serve", &here("m = memory size=1MiB @ nbd=unix:DIR/sock"), "--control", &other], 1);
     assert!(error.contains("is in use by a running server"), "{error}");
+    let new = here("m = file path=DIR/new.img size=1MiB @ nbd=unix:DIR/sock");
+    let error = check_esker(&["serve", &new, "--control", &other], 1);
+    assert!(error.contains("is in use by a running server"), "{error}");
+    assert!(!dir.path().join("new.img").exists() && !dir.path().join("other.ctl").exists(), "nothing changes");
     let error =
         check_esker(&["serve", &here("m = memory size=1MiB @ nbd=unix:DIR/new"), "--control", &first.control], 1);
     assert!(error.contains("control socket: ") && error.contains("--control PATH"), "{error}");

@@ -38,15 +38,16 @@ fn a_service_manager_is_told_when_it_is_ready_that_it_lives_and_that_it_stops() 
     assert!(child.wait().unwrap().success());
 }
 
-fn unit() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/esker@.service");
+/// The text of a unit.
+pub fn unit(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist").join(name);
     fs::read_to_string(path).expect("the unit is there")
 }
 
 #[test]
 fn the_units_command_lines_are_understood() {
     let dir = tempfile::tempdir().unwrap();
-    let unit = unit();
+    let unit = unit("esker@.service");
     for key in ["ExecStart=", "ExecStop="] {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).expect(key);
         let line = line.replace("%i", "x").replace("%t", &dir.path().display().to_string());
@@ -59,18 +60,22 @@ fn the_units_command_lines_are_understood() {
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
+fn systemd_finds_nothing_wrong_with_the_units() {
     let dir = tempfile::tempdir().unwrap();
-    let copy = dir.path().join("esker@x.service");
-    fs::write(&copy, unit().replace("/usr/bin/esker", ESKER)).unwrap();
-    match tool("systemd-analyze", &["verify", "--man=no", &copy.display().to_string()]).output() {
+    let copies = ["esker@.service", "esker@.socket", "esker-control@.socket"].map(|name| {
+        let copy = dir.path().join(name.replace('@', "@x"));
+        fs::write(&copy, unit(name).replace("/usr/bin/esker", ESKER)).unwrap();
+        copy.display().to_string()
+    });
+    let args: Vec<&str> = ["verify", "--man=no"].into_iter().chain(copies.iter().map(String::as_str)).collect();
+    match tool("systemd-analyze", &args).output() {
         Err(error) => esker_testkit::skip(
             esker_testkit::Ability::Program,
             format_args!("systemd-analyze: {error}; apt-get install systemd"),
         ),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            let ours: Vec<&str> = said.lines().filter(|line| line.contains("esker@")).collect();
+            let ours: Vec<&str> = said.lines().filter(|line| line.contains("esker")).collect();
             assert!(ours.is_empty() && output.status.success(), "{said}");
         }
     }

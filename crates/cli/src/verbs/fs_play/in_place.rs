@@ -73,7 +73,7 @@ fn in_a_process(folder: &Path, name: &str, lines: &[ScriptLine]) -> Result<Vec<S
         return Ok(told);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said: Vec<&str> = said.lines().map(|line| line.trim_start_matches("esker: ")).collect();
+    let said: Vec<&str> = said.lines().map(|line| line.trim_start_matches("error: ")).collect();
     let said = if said.is_empty() { output.status.to_string() } else { said.join("\n") };
     Err(InPlaceError::Ended { name: name.to_string(), said }.into())
 }
