@@ -28,7 +28,6 @@
 
 mod block_trace;
 mod color;
-mod completing;
 mod failure;
 mod files;
 mod outputs;
@@ -46,6 +45,7 @@ cfg_if::cfg_if! {
         mod behind;
         mod block_devices;
         mod changed_dir;
+        mod completing;
         mod composition;
         mod control;
         mod doctor;
@@ -92,8 +92,8 @@ fn main() -> ExitCode {
         if let Some(status) = passed.or_else(|| esker_lab::own::pass(std::env::args_os())) {
             return ExitCode::from(status);
         }
+        completing::answer();
     }
-    completing::answer();
     color::choose(&std::env::args_os().collect::<Vec<_>>());
     let mut terminal = Terminal::standard();
     ExitCode::from(run(std::env::args_os(), &mut terminal))

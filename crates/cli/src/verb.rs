@@ -4,6 +4,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgMatches, Command};
 
 use crate::color;
+#[cfg(feature = "full")]
 use crate::completing;
 use crate::failure::Failure;
 use crate::terminal::{self, Terminal};
@@ -67,7 +68,9 @@ impl Verb {
         let name = *self.words.last().expect("a verb has words");
         let long = format!("{}.\n\n{}", self.about.summary, self.about.details);
         // The arguments come first: what they share with other verbs brings a description of its own.
-        let command = completing::add(self.words, (self.args)(Command::new(name)));
+        let command = (self.args)(Command::new(name));
+        #[cfg(feature = "full")]
+        let command = completing::add(self.words, command);
         command.about(self.about.summary).long_about(long).after_long_help(self.examples())
     }
 

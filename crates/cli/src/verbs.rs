@@ -6,7 +6,6 @@ mod blktrace_convert;
 mod blktrace_from_fio;
 mod blktrace_generate;
 mod blktrace_stat;
-mod completions;
 mod curve;
 mod kinds;
 mod man;
@@ -19,6 +18,7 @@ cfg_if::cfg_if! {
         mod blktrace_record;
         mod calibrate;
         mod check;
+        mod completions;
         mod detach;
         mod doctor;
         mod freeze;
@@ -146,7 +146,6 @@ pub const ALL: &[Verb] = &[
     curve::VERB,
     kinds::VERB,
     man::VERB,
-    completions::VERB,
 ];
 
 /// Every verb.
