@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use esker_base::Progress;
 use esker_predict::plan::Prepared;
 use esker_predict::seats::JOINED;
 use esker_predict::{Candidate, CandidateRun, ComparisonPlan, SpeedChoice, Volumes, Watch};
@@ -67,11 +68,13 @@ impl Adviser {
         let columns = Columns::of(&prepared)?;
         let speed = prepared.speed().map_or(1.0, |speed| speed.factor);
         let volume = (columns.reach as f64 * settings.growth).ceil() as u64;
-        let services = offers.iter().map(|offer| {
-            watch(&offer.name, 0);
+        let count = offers.len() as u64;
+        let services = (0u64..).zip(&offers).map(|(measured, offer)| {
+            watch(Progress::of("measuring devices", "devices", measured, count));
             Service::measure(offer, volume, plan.seed)
         });
         let services = services.collect::<Result<Vec<_>, _>>()?;
+        watch(Progress::of("measuring devices", "devices", count, count));
         let mut adviser =
             Adviser { plan, prepared, columns, offers, services, settings, speed, volume, proposals: Vec::new() };
         adviser.proposals = adviser.making().all(settings.proposals);

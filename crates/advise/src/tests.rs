@@ -18,7 +18,7 @@ const SHOP: &str = "[[device]]\nname = \"hdd-7200-2021\"\n[[device]]\nname = \"s
 const HOT: u64 = GIB / 4 / KIB;
 
 fn silent() -> Watch {
-    Arc::new(|_, _| {})
+    Arc::new(|_| {})
 }
 
 fn shop(text: &str) -> Vec<Offer> {
@@ -168,7 +168,7 @@ fn what_try_weighs_is_played_with_times_of_its_speed_and_served_with_those_of_th
         more.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(),
         ["cached", "tiered", "reorganised", "resting"]
     );
-    prepared.add(more, &silent()).unwrap();
+    prepared.add(more).unwrap();
     for at in plain..prepared.candidates().len() {
         let run = prepared.run(at, &silent()).unwrap();
         assert_eq!((run.failed, run.all.requests), (0, 2000), "{}: the first time does not count", run.name);

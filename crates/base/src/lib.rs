@@ -1,5 +1,5 @@
 //! Words that every other crate uses: units, ranges, a bitmap, an interval map, a token bucket, a codec, seeded random
-//! streams, the event digest and error numbers.
+//! streams, the event digest, error numbers and reports of progress.
 //!
 //! Invariant: no I/O, no clock, no global state. Every function is a pure function of its arguments.
 //!
@@ -13,6 +13,7 @@ pub mod bucket;
 pub mod codec;
 pub mod digest;
 pub mod errno;
+pub mod progress;
 pub mod range;
 pub mod renamed;
 pub mod rng;
@@ -23,6 +24,7 @@ pub use bits::Bits;
 pub use bucket::Bucket;
 pub use digest::Digest;
 pub use errno::Errno;
+pub use progress::{Progress, Unit};
 pub use range::{ByteRange, span};
 pub use rng::Stream;
 pub use spans::Spans;

@@ -354,6 +354,17 @@ pub struct OrderInfo {
     pub arguments: &'static str,
     /// One sentence.
     pub doc: &'static str,
+    /// What falls to 0 until it is carried out, of an order that may take long.
+    pub left: Option<OrderLeft>,
+}
+
+/// A statistic of the kind that tells what is left of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OrderLeft {
+    /// Its name.
+    pub stat: &'static str,
+    /// What it counts, in the plural.
+    pub unit: &'static str,
 }
 
 impl std::fmt::Display for OrderInfo {

@@ -41,7 +41,8 @@ pub use created::Created;
 pub use device::{Device, Origin, Stat, StatInfo, Usage};
 pub use env::Env;
 pub use ext::{
-    Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, Orders, Route, Sizing, WorkPermit,
+    Below, Ctx, Enter, Extension, Flow, LayerHandle, Mark, OpenContext, OrderInfo, OrderLeft, Orders, Route, Sizing,
+    WorkPermit,
 };
 pub use kind::{
     Args, Arity, Build, Durability, Ends, Follows, Kind, KindError, Layer, Make, Medium, Param, ParamType, Role,

@@ -2,14 +2,15 @@
 
 use std::io;
 
-use esker_base::Nanos;
 use esker_base::units::parse_span;
+use esker_base::{Nanos, Unit};
 use esker_trace_block::{
-    Ending, Format, Index, IndexError, Report, Rescaled, Selection, SinkError, Source, Speed, TraceReader,
+    Ending, Format, Index, IndexError, Record, Report, Rescaled, Selection, SinkError, Source, Speed, TraceError,
+    TraceReader,
 };
-use indicatif::ProgressBar;
 
 use crate::failure::Failure;
+use crate::progress::Part;
 use crate::terminal::Terminal;
 use crate::trace_files;
 
@@ -100,35 +101,32 @@ struct Cut {
 }
 
 impl TraceInput {
-    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`, with a bar that shows how much
-    /// was read.
+    /// Opens the trace at `path` (a file, a folder or an archive) to be read at `speed`. The part shows how much of the
+    /// file was read, packed as it is.
     ///
     /// # Errors
     /// If it cannot be opened, or is no trace.
-    pub fn open(&self, path: &str, speed: Speed, terminal: &Terminal) -> Result<(Trace, ProgressBar), Failure> {
+    pub fn open(&self, path: &str, speed: Speed, terminal: &Terminal) -> Result<(Trace, Part), Failure> {
         let unopened = |source| Unopened { path: path.to_string(), source };
         let files = trace_files::open(path).map_err(unopened)?;
         let lens = files.iter().map(|(_, file)| Ok(file.metadata()?.len())).collect::<io::Result<Vec<u64>>>();
-        let bar = terminal.progress(path, lens.map_err(unopened)?.iter().sum());
-        let reader = match self.seek(path, &files, &bar)? {
+        // A pipe has no length.
+        let all = Some(lens.map_err(unopened)?.iter().sum()).filter(|all| *all > 0);
+        let part = terminal.watcher().part(path, Unit::Bytes, all);
+        let reader = match self.seek(path, &files, &part)? {
             Some(reader) => reader,
             None => {
-                let inputs = files.into_iter().map(|(name, file)| (name, Box::new(bar.wrap_read(file)) as Box<_>));
+                let inputs = files.into_iter().map(|(name, file)| (name, Box::new(part.reading(file)) as Box<_>));
                 let mut reader = TraceReader::open_parts(path, inputs.collect(), self.from)?;
                 reader.skip_until(self.start);
                 reader
             }
         };
-        Ok((Trace(Rescaled::new(Selection::new(reader, self.volume.as_deref()), speed)), bar))
+        Ok((Trace(Rescaled::new(Selection::new(reader, self.volume.as_deref()), speed)), part))
     }
 
     /// Opens the trace by its index, if a start is asked for and the trace has an index.
-    fn seek(
-        &self,
-        path: &str,
-        files: &[trace_files::NamedFile],
-        bar: &ProgressBar,
-    ) -> Result<Option<TraceReader>, Failure> {
+    fn seek(&self, path: &str, files: &[trace_files::NamedFile], part: &Part) -> Result<Option<TraceReader>, Failure> {
         let [(_, file)] = files else { return Ok(None) };
         let other = self.from.is_some_and(|format| format != Format::Ebt);
         if self.start == Nanos::ZERO || other {
@@ -137,7 +135,7 @@ impl TraceInput {
         let unsought = |source| IndexUnreadable { path: path.to_string(), source };
         let mut file = file.try_clone().map_err(|e| unsought(e.into()))?;
         match Index::load(&mut file) {
-            Ok(index) => Ok(Some(TraceReader::open_at(path, bar.wrap_read(file), &index, self.start)?)),
+            Ok(index) => Ok(Some(TraceReader::open_at(path, part.reading(file), &index, self.start)?)),
             Err(IndexError::OtherFormat) => {
                 io::Seek::rewind(&mut file).map_err(|e| unsought(e.into()))?;
                 Ok(None)
@@ -175,6 +173,46 @@ impl Trace {
         let (reader, report) = (self.reader(), self.reader().report());
         let Ending::Cut { offset, .. } = report.ending else { return Ok(()) };
         Err(Cut { file: reader.file().to_string(), records: report.records, offset, used }.into())
+    }
+}
+
+/// Requests between two reports of a trace that is made.
+const STRIDE: u64 = 4096;
+
+/// A trace that is made, and what shows its progress.
+pub struct Shown<S, F> {
+    source: S,
+    show: F,
+    count: u64,
+}
+
+impl<S: Source, F: FnMut(&S, &Record)> Shown<S, F> {
+    /// `show` sees the source and its first record, and then one of every few thousand.
+    pub fn new(source: S, show: F) -> Shown<S, F> {
+        Shown { source, show, count: 0 }
+    }
+}
+
+impl<S: Source, F: FnMut(&S, &Record)> Source for Shown<S, F> {
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        let record = self.source.next_record()?;
+        if let Some(record) = record.as_ref().filter(|_| self.count.is_multiple_of(STRIDE)) {
+            (self.show)(&self.source, record);
+        }
+        self.count += 1;
+        Ok(record)
+    }
+
+    fn volumes(&self) -> &[String] {
+        self.source.volumes()
+    }
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn comment(&self) -> &[u8] {
+        self.source.comment()
     }
 }
 

@@ -1,19 +1,14 @@
-//! Directories of this machine that a verb changes through the trait of replays, and lines that tell how far it is.
+//! Directories of this machine that a verb changes through the trait of replays.
 
-use std::fmt::Display;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use esker_base::Nanos;
 use esker_trace_nfs::DirectoryTarget;
 use rustix::fs::{Mode, OFlags};
 
 use crate::failure::Failure;
-use crate::terminal::Terminal;
-
-/// Time between two lines.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: cannot be opened as a directory: {source}; name one that is there")]
@@ -35,26 +30,4 @@ pub fn open(dir: &Path) -> Result<DirectoryTarget<fn(Nanos)>, Failure> {
 
 fn wait(span: Nanos) {
     std::thread::sleep(Duration::from_nanos(span.0));
-}
-
-/// A line on standard error every ten seconds.
-pub struct Pulse {
-    begun: Instant,
-    last: Instant,
-}
-
-impl Pulse {
-    /// The first line comes after ten seconds.
-    pub fn new() -> Pulse {
-        let now = Instant::now();
-        Pulse { begun: now, last: now }
-    }
-
-    /// Says `what` if it is time.
-    pub fn say<T: Display>(&mut self, terminal: &mut Terminal, what: impl FnOnce() -> T) {
-        if self.last.elapsed() >= INTERVAL {
-            self.last = Instant::now();
-            terminal.complain(&format!("{} s: {}", self.begun.elapsed().as_secs(), what()));
-        }
-    }
 }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::local::{ANSWER_BYTES_MAX, Local, LocalError};
 
 /// A server that is alive answers so soon what it knows.
-const PROMPT: Duration = Duration::from_secs(10);
+pub const PROMPT: Duration = Duration::from_secs(10);
 /// What a change may take beyond the patience that its command names.
 const BEYOND_PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than any live change and any stop waits.

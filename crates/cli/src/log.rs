@@ -9,6 +9,7 @@ use esker_serve::log::{Format, Log};
 
 use crate::failure::Failure;
 use crate::files;
+use crate::progress::BesideBars;
 
 /// Where the events of a server go.
 #[derive(clap::Args)]
@@ -68,7 +69,7 @@ impl Logging {
     /// As [`Logging::start`].
     pub fn start_at(&self, rt: &Rt, level: LogLevel) -> Result<(), Failure> {
         let out: Box<dyn Write> = match &self.log_file {
-            None => Box::new(io::stderr()),
+            None => Box::new(BesideBars),
             Some(path) => {
                 let file = files::append(path, 0o640);
                 Box::new(file.map_err(|source| LogFileError { path: path.display().to_string(), source })?)

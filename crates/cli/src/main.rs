@@ -9,7 +9,8 @@
 //!   [`block_devices`];
 //! - of traces: [`block_trace`], [`trace_files`], [`trace_archives`], and [`changed_dir`] for directories to replay in;
 //! - of file systems: [`fs_kinds`], [`fs_image`], [`virtual_files`];
-//! - of all: [`log`], [`secrets`], [`signals`], [`outputs`], [`target`], [`color`], [`completing`], [`behind`].
+//! - of all: [`progress`], [`log`], [`secrets`], [`signals`], [`outputs`], [`target`], [`color`], [`completing`],
+//!   [`behind`].
 //!
 //! [`top`] is the screen of the verb of that name, [`doctor`] the checks of the verb of that name, [`hugepages`] and
 //! [`volumes`] what the verbs of those managers share.
@@ -32,6 +33,7 @@ mod failure;
 mod files;
 mod outputs;
 mod playing;
+mod progress;
 mod stack_text;
 mod target;
 mod terminal;
@@ -82,6 +84,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 
+use progress::Pace;
 use terminal::Terminal;
 use verb::Verb;
 
@@ -110,7 +113,16 @@ fn run(args: impl Iterator<Item = OsString>, terminal: &mut Terminal) -> u8 {
         }
     };
     let (verb, matches) = chosen(&matches);
-    let result = (verb.run)(matches, terminal).and_then(|()| terminal.finish());
+    let watcher = terminal.watcher();
+    watcher.begin(verb.words);
+    let waiting = match verb.pace {
+        Some(Pace::Waits(what)) => Some(watcher.takes(&format!("waiting for {what}"), None)),
+        Some(Pace::AtOnce | Pace::Shows(_) | Pace::Serves) | None => None,
+    };
+    let done = (verb.run)(matches, terminal);
+    drop(waiting);
+    watcher.end();
+    let result = done.and_then(|()| terminal.finish());
     result.map_or_else(|failure| failure.report(terminal), |()| 0)
 }
 

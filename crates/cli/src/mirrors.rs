@@ -3,13 +3,14 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use esker_base::Progress;
 use esker_base::units::size_human;
 use esker_serve::Command;
 use serde_json::Value;
 
 use crate::control::Control;
 use crate::failure::Failure;
-use crate::terminal::{Terminal, show};
+use crate::terminal::Terminal;
 
 /// The kind that understands the orders of these verbs.
 const KIND: &str = "mirror";
@@ -68,7 +69,7 @@ impl Mirror {
         self.control.ask(&Command::Order { device: self.name.clone(), words })
     }
 
-    /// Shows a bar until `done` finds that work is over in what the mirror tells. `part` names the work.
+    /// Shows progress until `done` finds that work is over in what the mirror tells. `part` names the work.
     ///
     /// # Errors
     /// The mirror cannot be asked, or what `done` answers.
@@ -78,15 +79,14 @@ impl Mirror {
         part: &str,
         mut done: impl FnMut(&Value) -> Result<bool, Failure>,
     ) -> Result<Value, Failure> {
-        let bar = terminal.progress(part, 0);
+        let watcher = terminal.watcher();
         loop {
             let told = self.order(&["members"])?;
-            if done(&told)? {
-                bar.finish_and_clear();
-                return Ok(told);
-            }
             if let (Some(at), Some(all)) = (told[part]["done_bytes"].as_u64(), told[part]["bytes"].as_u64()) {
-                show(&bar, at, all);
+                watcher.tell(Progress::bytes(part, at, all));
+            }
+            if done(&told)? {
+                return Ok(told);
             }
             sleep(LOOK);
         }

@@ -7,6 +7,7 @@ use esker_rt::real::{Reactor, RealConfig};
 use esker_stack::{Spec, Stack};
 
 use crate::failure::Failure;
+use crate::progress::Watcher;
 
 /// A stack in this process. Its devices lock their media, so that no server uses them meanwhile.
 pub struct OpenedStack {
@@ -23,6 +24,7 @@ impl OpenedStack {
         let reactor = Reactor::new(RealConfig::seeded(1))?;
         let rt = reactor.rt();
         rt.set_secrets(crate::secrets::source());
+        rt.set_watch(Some(Watcher::standard().watch()));
         let stack = Stack::build(&rt, &Pool::default(), esker_kinds::ALL, spec)?;
         let opened = OpenedStack { reactor, stack };
         opened.run(async |stack| stack.opened().await);

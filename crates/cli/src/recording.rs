@@ -1,14 +1,16 @@
 //! Traces of programs as files: reading any format, and telling what was odd.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+use esker_base::Unit;
 use esker_trace_calls::etrace::{self, EtraceError, Limits};
 use esker_trace_calls::import::{OnBad, ParseError, ibench, read_trace, strace};
 use esker_trace_calls::{Trace, WarningKind, Warnings};
 
 use crate::failure::Failure;
+use crate::progress::{Part, Watcher};
 use crate::target;
 use crate::terminal::Terminal;
 
@@ -56,10 +58,9 @@ pub enum ReadError {
 ///
 /// # Errors
 /// It cannot be read, or is none.
-pub fn read(path: &Path) -> Result<Trace, ReadError> {
-    let unopened = |source| ReadError::Unopened { path: name(path), source };
-    let file = File::open(path).map_err(unopened)?;
-    let read = etrace::read(BufReader::new(file), Limits::GENEROUS);
+pub fn read(path: &Path, watcher: &Watcher) -> Result<Trace, ReadError> {
+    let (lines, _part) = shown(path, watcher)?;
+    let read = etrace::read(lines, Limits::GENEROUS);
     read.map_err(|source| ReadError::Etrace { path: name(path), source })
 }
 
@@ -90,12 +91,12 @@ impl Source {
     ///
     /// # Errors
     /// As [`import`].
-    pub fn read(&self) -> Result<Trace, ReadError> {
+    pub fn read(&self, watcher: &Watcher) -> Result<Trace, ReadError> {
         let on_bad = match self.on_bad_line {
             BadLine::Fail => OnBad::Fail,
             BadLine::Skip => OnBad::Skip,
         };
-        import(&self.trace, self.from, on_bad)
+        import(&self.trace, self.from, on_bad, watcher)
     }
 
     /// Where it is.
@@ -108,26 +109,27 @@ impl Source {
 ///
 /// # Errors
 /// It cannot be read, or is no trace of that format.
-pub fn import(path: &Path, format: Option<Format>, on_bad: OnBad) -> Result<Trace, ReadError> {
+pub fn import(path: &Path, format: Option<Format>, on_bad: OnBad, watcher: &Watcher) -> Result<Trace, ReadError> {
     let format = match format {
         Some(format) => format,
         None => told_format(path)?,
     };
     match format {
-        Format::Etrace => read(path),
+        Format::Etrace => read(path, watcher),
         Format::Strace => {
-            let lines = open(path)?;
+            let (lines, _part) = shown(path, watcher)?;
             let trace = read_trace(&mut strace::Strace::new(lines, on_bad), on_bad);
             trace.map_err(|source| ReadError::Text { path: name(path), source })
         }
-        Format::Ibench => import_ibench(path, on_bad),
+        Format::Ibench => import_ibench(path, on_bad, watcher),
     }
 }
 
-fn import_ibench(folder: &Path, on_bad: OnBad) -> Result<Trace, ReadError> {
+fn import_ibench(folder: &Path, on_bad: OnBad, watcher: &Watcher) -> Result<Trace, ReadError> {
     let text = |path: &Path, source| ReadError::Text { path: name(path), source };
     let (calls, files) = (folder.join("sorted.txt"), folder.join("init.txt"));
-    let trace = read_trace(&mut ibench::Ibench::new(open(&calls)?, on_bad), on_bad);
+    let (lines, _part) = shown(&calls, watcher)?;
+    let trace = read_trace(&mut ibench::Ibench::new(lines, on_bad), on_bad);
     let mut trace = trace.map_err(|source| text(&calls, source))?;
     let mut warnings = Warnings::default();
     let snapshot = ibench::read_snapshot(open(&files)?, on_bad, &mut warnings);
@@ -144,6 +146,16 @@ fn told_format(path: &Path) -> Result<Format, ReadError> {
     let read = open(path)?.take(8).read_to_end(&mut head);
     read.map_err(|source| ReadError::Unopened { path: name(path), source })?;
     Ok(if etrace::is_etrace(&head) { Format::Etrace } else { Format::Strace })
+}
+
+/// The bytes of a file, and the part that shows how many of them were read.
+fn shown(path: &Path, watcher: &Watcher) -> Result<(impl BufRead + use<>, Part), ReadError> {
+    let unopened = |source| ReadError::Unopened { path: name(path), source };
+    let file = File::open(path).map_err(unopened)?;
+    // A pipe has no length.
+    let all = Some(file.metadata().map_err(unopened)?.len()).filter(|all| *all > 0);
+    let part = watcher.part(&name(path), Unit::Bytes, all);
+    Ok((BufReader::with_capacity(1 << 18, part.reading(file)), part))
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, ReadError> {

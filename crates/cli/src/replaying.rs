@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use esker_base::units::parse_size;
+use esker_base::{Progress, Unit};
+use esker_trace_calls::Trace;
 use esker_trace_calls::import::OnBad;
 use esker_trace_order::compiled::{CompiledError, Program};
 use esker_trace_order::model::{CompileError, compile};
-use esker_trace_replay::init::Progress;
 use esker_trace_replay::{InitMode, InitOptions, ReplayInput, Report};
 
 use crate::failure::Failure;
+use crate::progress::Watcher;
 use crate::recording;
 use crate::terminal::Terminal;
 
@@ -83,11 +85,20 @@ pub fn load(path: &Path, terminal: &mut Terminal) -> Result<ReplayInput, Failure
         let program = Program::decode(&bytes).map_err(|error| LoadError::Compiled(name.clone(), error))?;
         return Ok(ReplayInput { name, program });
     }
-    let trace = recording::import(path, None, OnBad::Skip)?;
+    let trace = recording::import(path, None, OnBad::Skip, &terminal.watcher())?;
     recording::complain(&trace.warnings, terminal);
     recording::refuse_lost(&trace, &name)?;
-    let program = compile(trace, &mut |_| {}).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
+    let program = compiled(trace, &terminal.watcher()).map_err(|error| LoadError::Uncompiled(name.clone(), error))?;
     Ok(ReplayInput { name, program })
+}
+
+/// Compiles a recording, and shows how many of its actions are done.
+///
+/// # Errors
+/// Those of the compiler.
+pub fn compiled(trace: Trace, watcher: &Watcher) -> Result<Program, CompileError> {
+    let part = watcher.part("compiling", Unit::Of("actions"), Some(trace.actions.len() as u64));
+    compile(trace, &mut |done| part.done(done))
 }
 
 /// The first bytes; none of a folder.
@@ -111,15 +122,10 @@ pub fn as_json(reports: &[Report]) -> serde_json::Result<String> {
     }
 }
 
-/// Calls `work` with what shows its progress in a bar.
-pub fn with_bar<T>(terminal: &Terminal, work: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {
-    let bar = terminal.progress("initial tree", 0);
-    let done = work(&mut |progress| {
-        bar.set_length(progress.bytes_all);
-        bar.set_position(progress.bytes);
-    });
-    bar.finish_and_clear();
-    done
+/// Calls `work` with what shows its progress.
+pub fn shown<T>(terminal: &Terminal, work: impl FnOnce(&mut dyn FnMut(Progress<'_>)) -> T) -> T {
+    let watcher = terminal.watcher();
+    work(&mut |told| watcher.tell(told))
 }
 
 /// A mode of initialisation by its name.

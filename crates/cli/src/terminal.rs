@@ -1,26 +1,29 @@
 //! Where a verb writes: results to standard output, everything else to standard error.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::time::Duration;
-
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::color;
 use crate::failure::Failure;
+use crate::progress::Watcher;
 
 /// Columns of an indentation, which a table may get.
 const INDENT: usize = 2;
 
-/// The two outputs.
+/// The two outputs, and what shows progress beside them.
 pub struct Terminal {
     out: BufWriter<Box<dyn Write + Send>>,
     err: Box<dyn Write + Send>,
+    watcher: Watcher,
 }
 
 impl Terminal {
     /// The process's own. Standard output takes bytes as they are; on standard error colours go where they are not wanted.
     pub fn standard() -> Terminal {
-        Terminal { out: BufWriter::new(Box::new(io::stdout())), err: Box::new(anstream::stderr()) }
+        Terminal {
+            out: BufWriter::new(Box::new(io::stdout())),
+            err: Box::new(anstream::stderr()),
+            watcher: Watcher::standard(),
+        }
     }
 
     /// Lines of a result for people, whose marks are in colour where standard output takes colours.
@@ -50,10 +53,13 @@ impl Terminal {
     /// Writes lines that are not the result: warnings begin with `warning: `, notes with what they are about. A failure
     /// has no reader.
     pub fn complain(&mut self, text: &str) {
-        let _ = self.out.flush();
-        for line in text.lines() {
-            let _ = writeln!(self.err, "{}", color::marked(line));
-        }
+        let Terminal { out, err, watcher } = self;
+        watcher.beside(|| {
+            let _ = out.flush();
+            for line in text.lines() {
+                let _ = writeln!(err, "{}", color::marked(line));
+            }
+        });
     }
 
     /// Writes an error as the parser of the command line writes its own. Lines that begin with `tip: ` say what helps.
@@ -74,49 +80,13 @@ impl Terminal {
     /// # Errors
     /// If the reader has closed the output.
     pub fn finish(&mut self) -> Result<(), Failure> {
-        Ok(self.out.flush()?)
+        let out = &mut self.out;
+        Ok(self.watcher.beside(|| out.flush())?)
     }
 
-    /// A bar of `total` bytes on standard error; invisible if that is no terminal.
-    pub fn progress(&self, what: &str, total: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        bar.with_style(style.expect("the template is well formed")).with_message(what.to_string())
-    }
-
-    /// A bar of `total` requests on standard error; invisible if that is no terminal.
-    pub fn requests(&self, total: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template("{msg:20} {wide_bar} {human_pos}/{human_len} requests {eta}");
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        bar.with_style(style.expect("the template is well formed"))
-    }
-
-    /// A bar of `total` steps on standard error; invisible if that is no terminal.
-    pub fn steps(&self, total: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template("{msg:28} {wide_bar} {pos}/{len} {eta}");
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        bar.with_style(style.expect("the template is well formed"))
-    }
-
-    /// A line that shows how far work of unknown length is, on standard error; invisible if that is no terminal.
-    pub fn spinner(&self) -> ProgressBar {
-        let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.enable_steady_tick(Duration::from_millis(200));
-        bar.with_style(style.expect("the template is well formed"))
-    }
-
-    /// Takes what long work tells on its way, line by line, on standard error: above a line that shows that it goes on,
-    /// if that is a terminal.
-    pub fn lines(&self) -> impl FnMut(&str) + use<> {
-        let spinner = Cleared(self.spinner());
-        move |line| match spinner.0.is_hidden() {
-            true => eprintln!("{line}"),
-            false => {
-                spinner.0.println(line);
-                spinner.0.set_message(line.to_string());
-            }
-        }
+    /// What shows how far the verb is.
+    pub fn watcher(&self) -> Watcher {
+        self.watcher.clone()
     }
 }
 
@@ -136,19 +106,4 @@ pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
 /// Lines with two blanks before each.
 pub fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
-}
-
-/// A line that is gone at the end, also of work that failed.
-struct Cleared(ProgressBar);
-
-/// Shows how far work is whose length is known only when it goes on.
-pub fn show(bar: &ProgressBar, done: u64, all: u64) {
-    bar.set_length(all);
-    bar.set_position(done);
-}
-
-impl Drop for Cleared {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }

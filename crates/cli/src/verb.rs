@@ -7,6 +7,7 @@ use crate::color;
 #[cfg(feature = "full")]
 use crate::completing;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::{self, Terminal};
 use crate::verbs;
 
@@ -44,6 +45,8 @@ pub struct Verb {
     /// Its words: one, or a group and one.
     pub words: &'static [&'static str],
     about: About,
+    /// How long it may take, and what it shows meanwhile; a test wants it of every verb.
+    pub pace: Option<Pace>,
     args: fn(Command) -> Command,
     /// Runs it with its parsed arguments.
     pub run: fn(&ArgMatches, &mut Terminal) -> Result<(), Failure>,
@@ -51,6 +54,9 @@ pub struct Verb {
 
 /// A verb's arguments, and what it does with them.
 pub trait Run: clap::Args {
+    /// How long it may take, and what it shows meanwhile. Every verb declares it.
+    const PACE: Option<Pace> = None;
+
     /// Does it.
     ///
     /// # Errors
@@ -61,7 +67,7 @@ pub trait Run: clap::Args {
 impl Verb {
     /// The verb whose arguments are `T`.
     pub const fn of<T: Run>(about: About) -> Verb {
-        Verb { words: about.words, about, args: T::augment_args, run: parse_and_run::<T> }
+        Verb { words: about.words, about, pace: T::PACE, args: T::augment_args, run: parse_and_run::<T> }
     }
 
     fn command(&self) -> Command {
@@ -193,6 +199,12 @@ mod tests {
         let expected: Vec<&str> =
             firsts.into_iter().chain(["help"]).collect::<std::collections::BTreeSet<_>>().into_iter().collect();
         assert_eq!(listed, expected);
+    }
+
+    #[test]
+    fn every_verb_declares_how_long_it_may_take() {
+        let silent: Vec<_> = verbs::ALL.iter().filter(|verb| verb.pace.is_none()).map(|verb| verb.words).collect();
+        assert!(silent.is_empty(), "these declare no PACE in their `impl Run`: {silent:?}");
     }
 
     #[test]

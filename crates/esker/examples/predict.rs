@@ -23,7 +23,7 @@ fn main() -> Result<(), esker::Error> {
         .stack("disk", "d = disk-model profile=hdd-7200-2021; vol = align on d @")?
         .stack("ssd", "d = ssd-model profile=ssd-sata-2021; vol = align on d @")?
         .target_p99(Duration::from_millis(10))
-        .run(|_, _| {})?;
+        .run(|_, _, _| {})?;
     for candidate in predicted.candidates() {
         println!("{}: median {:?}, 99th percentile {:?}", candidate.name, candidate.p50, candidate.p99);
     }

@@ -21,7 +21,7 @@ fn main() -> Result<(), esker::Error> {
         let predicted = esker::Prediction::default()
             .trace(&path, requests.iter().copied())
             .stack("disks", &text)?
-            .run(|_, _| {})?;
+            .run(|_, _, _| {})?;
         let found = &predicted.candidates()[0];
         println!("{disks:>5}  {:<10}  {:?}", format!("{:?}", found.p50), found.p99);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Progress};
 use esker_predict::report::{Origin, page};
 use esker_predict::{Candidate, Comparison, ComparisonPlan, SpeedChoice, Trace};
 use esker_stack::Spec;
@@ -97,13 +97,14 @@ impl Prediction {
         self
     }
 
-    /// Plays the traces against every candidate. `watch` is told what is worked on, and how many more requests are
-    /// behind it.
+    /// Plays the traces against every candidate. `watch` is told what is worked on, and how many requests of it are
+    /// done, of how many.
     ///
     /// # Errors
     /// [`Error::Predict`]: a trace that cannot be read, or a candidate that cannot serve it.
-    pub fn run(self, watch: impl Fn(&str, u64) + Send + Sync + 'static) -> Result<Predicted, Error> {
-        let watch: esker_predict::Watch = Arc::new(watch);
+    pub fn run(self, watch: impl Fn(&str, u64, u64) + Send + Sync + 'static) -> Result<Predicted, Error> {
+        let watch: esker_predict::Watch =
+            Arc::new(move |told: Progress<'_>| watch(told.part, told.done, told.total.unwrap_or(0)));
         Ok(Predicted(self.plan.compare(&watch)?))
     }
 }

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
+use esker_base::Progress;
 use esker_block::Device;
 use esker_rt::Rt;
 
@@ -120,8 +121,10 @@ pub async fn check_volume(volume: &Volume) -> Found {
     for file in [volume.dat(), volume.cpfile(), volume.sufile()] {
         checker.metadata(&file).await;
     }
-    for checkpoint in checkpoints {
+    let count = checkpoints.len() as u64;
+    for (number, checkpoint) in (1u64..).zip(checkpoints) {
         checker.tree(&checkpoint).await;
+        checker.tell("trees", "checkpoints", number, count);
     }
     checker.dat().await;
     checker.live_counters();
@@ -159,6 +162,11 @@ impl<'v> Checker<'v> {
             snapshots: Vec::new(),
             live: BTreeMap::new(),
         }
+    }
+
+    /// Reports how far a part of the check is.
+    fn tell(&self, part: &str, unit: &'static str, done: u64, total: u64) {
+        self.volume.medium().rt().progress(Progress::of(part, unit, done, total));
     }
 
     fn add(&mut self, gravity: Gravity, at: impl Into<String>, why: impl Into<String>, advice: &'static str) {

@@ -32,6 +32,11 @@ impl ImageDevice {
         ImageDevice { io: Io::over(rt, &Pool::default(), vec![device]), size, unit, transfer: transfer.max(unit) }
     }
 
+    /// The world.
+    pub fn rt(&self) -> &Rt {
+        self.io.rt()
+    }
+
     /// Bytes of the device.
     pub fn size(&self) -> u64 {
         self.size

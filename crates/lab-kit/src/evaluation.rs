@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use esker_base::Progress;
 use serde::Serialize;
 
 use crate::experiment::{Experiment, Figure, Options};
@@ -107,20 +108,25 @@ impl Runs {
 
 /// Runs all of them once, then all again, `repeat` times, each time with the next seed, so that a budget that ends
 /// early leaves none without figures. No run begins when the budget is spent, or when the longest one of its
-/// experiment would not fit in what is left. What fails is told and does not keep the others from being run.
+/// experiment would not fit in what is left. What fails is told and does not keep the others from being run. Lines of
+/// experiments go to `progress`; `watch` is told how many runs are behind.
 pub fn evaluate(
     experiments: &[&'static Experiment],
     options: &Options,
     repeat: u32,
     budget: Option<Duration>,
     progress: &mut dyn FnMut(&str),
+    watch: &dyn Fn(Progress<'_>),
 ) -> Evaluation {
     let start = Instant::now();
+    let (mut begun, count) = (0, u64::from(repeat) * experiments.len() as u64);
     let mut all: Vec<Runs> = experiments.iter().map(|experiment| Runs::of(experiment)).collect();
     let mut left_out = 0;
     for round in 0..repeat {
         let options = Options { seed: options.seed + u64::from(round), ..options.clone() };
         for runs in &mut all {
+            watch(Progress::of("experiments", "runs", begun, count));
+            begun += 1;
             let fits = |budget: Duration| start.elapsed() < budget && start.elapsed() + runs.longest <= budget;
             match budget.is_none_or(fits) {
                 true => runs.run(&options, progress),
@@ -185,7 +191,7 @@ mod tests {
 
     fn evaluated(experiments: &[&'static Experiment], repeat: u32, budget: Option<Duration>) -> Evaluation {
         let options = Options { quick: true, seed: 1, scratch: ".".into() };
-        evaluate(experiments, &options, repeat, budget, &mut |_| {})
+        evaluate(experiments, &options, repeat, budget, &mut |_| {}, &|_| {})
     }
 
     #[test]

@@ -50,5 +50,5 @@ pub(crate) fn stat(stack: &Rc<Stack>, part: &str, name: &str) -> f64 {
 
 /// Shows nothing of the progress.
 pub(crate) fn silent() -> Watch {
-    Arc::new(|_, _| {})
+    Arc::new(|_| {})
 }

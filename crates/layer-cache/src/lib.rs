@@ -19,7 +19,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark,
-    MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
+    MediaCheck, OpKind, OpSet, OrderInfo, OrderLeft, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
 };
 use esker_caching::compact_by_name;
 use esker_layer_aside::{
@@ -87,8 +87,13 @@ const PARAMS: &[Param] = &[
 ];
 
 const ORDERS: &[OrderInfo] = &[
-    OrderInfo { name: "policy", arguments: "NAME", doc: "Changes the policy; the lines stay." },
-    OrderInfo { name: "write-back", arguments: "", doc: "Writes all dirty lines home." },
+    OrderInfo { name: "policy", arguments: "NAME", doc: "Changes the policy; the lines stay.", left: None },
+    OrderInfo {
+        name: "write-back",
+        arguments: "",
+        doc: "Writes all dirty lines home.",
+        left: Some(OrderLeft { stat: "dirty", unit: "lines" }),
+    },
 ];
 
 /// The manifest.

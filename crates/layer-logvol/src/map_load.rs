@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Progress};
 use esker_block::{BioError, Buf, flight};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -134,9 +134,11 @@ impl Loader<'_> {
             self.store.read_pages(wanted[run[0] as usize], buf)
         });
         let (mut decoding, mut failed) = (Vec::new(), None);
-        let mut each = runs.iter();
+        let (mut each, mut read) = (runs.iter(), 0);
         flight::windowed(self.rt, WIDTH, steps, |done| {
             let run = each.next().expect("one answer for each");
+            read += run.len() as u64;
+            self.rt.progress(Progress::of("map of the volume", "pages", read, wanted.len() as u64));
             match done.result {
                 Ok(_) => decoding.push(self.decode(slot, run, wanted, done.buf)),
                 Err(error) => failed = Some(error),

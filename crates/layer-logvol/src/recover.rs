@@ -8,6 +8,7 @@
 //! Recovery changes nothing on the medium until it is complete: the checkpoint that follows it, with an epoch of its
 //! own, is the first write. So it may be broken off and repeated.
 
+use esker_base::Progress;
 use esker_block::{Below, Bio, BioError, Buf, flight};
 use esker_cleaning::Class;
 use esker_framing::{Epochs, LogCursor, Newest, Next, SuperblockError, newest};
@@ -33,6 +34,9 @@ use crate::volume::StartState;
 const WIDTH: usize = 64;
 /// Bytes of the log that are read at once.
 const WINDOW: u64 = 1 << 20;
+
+/// The part of recovery that reads the log.
+const LOG: &str = "log of the volume";
 
 /// Why a volume cannot be opened.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -251,6 +255,8 @@ impl Recovery<'_> {
                     let (bytes, segment) = (done.buf.to_vec(), each.next().expect("one answer for each"));
                     copies.extend(CopyHeader::decode(&bytes, slot.volume, segment, &g));
                     heads.push(SegmentHeader::decode(&bytes, slot.volume, segment, &g));
+                    let read = heads.len() as u64;
+                    self.rt.progress(Progress::of("heads of the volume", "segments", read, g.segments.into()));
                 }
                 Err(error) => failed = Some(error),
             }
@@ -336,10 +342,19 @@ impl<'a> Walk<'a> {
     /// All batches from the slot's positions on whose records are whole.
     async fn all(&mut self) -> Result<Vec<Logged>, RecoverError> {
         let (mut seq, mut heads, mut logged) = (self.slot.seq, self.slot.heads, Vec::new());
+        // Segments that were begun behind the checkpoint, and that in which it lies.
+        let count = self.heads.iter().flatten().filter(|head| head.seq > seq).count() as u64 + 1;
+        let tell = |done| self.recovery.rt.progress(Progress::of(LOG, "segments", done, count));
+        let (mut segments, mut last) = (0, None);
         while let Some(next) = self.next(heads, seq).await? {
             (seq, heads) = (next.seq_behind(), next.heads);
+            if last.replace(next.position.segment) != Some(next.position.segment) {
+                tell(segments);
+                segments = (segments + 1).min(count - 1);
+            }
             logged.push(next);
         }
+        tell(count);
         Ok(logged)
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use esker_base::Progress;
 use esker_block::locks::RangeLocks;
 use esker_block::{BioError, KindError, Latch};
 use esker_framing::SuperblockError;
@@ -15,6 +16,9 @@ use crate::map::Map;
 use crate::run::{Counts, Offload, mover};
 use crate::superblock::Superblock;
 use crate::{AWAY, Config, HOME};
+
+/// The part of opening that reads the log.
+const LOG: &str = "log of off-loaded writes";
 
 impl Offload {
     /// Reads the superblock and replays the log, or makes one on a blank device. What was found is made durable, and a
@@ -136,9 +140,13 @@ fn check_fit(superblock: &Superblock, config: &Config) -> Result<(), String> {
 
 async fn replay(io: &Io, superblock: &Superblock, window: u64) -> Result<Vec<Record>, String> {
     let mut replay = Replay::new(superblock.clone(), false, window);
+    let (mut done, all) = (0, superblock.area);
     while let Some(range) = replay.wants() {
         let read = io.read(io.lower(AWAY), range.start(), range.len() as usize).await;
+        done += range.len();
+        io.rt().progress(Progress::bytes(LOG, done.min(all - 1), all));
         replay.feed(&read.map_err(|error| format!("the log cannot be read: {error}"))?.to_vec());
     }
+    io.rt().progress(Progress::bytes(LOG, all, all));
     replay.end().map_err(|damage| damage.to_string())
 }

@@ -33,7 +33,8 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Make, Mark,
-    MediaCheck, Op, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, StatInfo, Step, Trouble,
+    MediaCheck, Op, OpKind, OpSet, OrderInfo, OrderLeft, Orders, Param, ParamType, Routes, Stat, StatInfo, Step,
+    Trouble,
 };
 use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode, journal_bytes, volume_limits};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
@@ -77,8 +78,13 @@ const PARAMS: &[Param] = &[
 ];
 
 const ORDERS: &[OrderInfo] = &[
-    OrderInfo { name: "plan", arguments: "", doc: "Plans now; copies move when the disk is idle." },
-    OrderInfo { name: "write-back", arguments: "", doc: "Writes all copies home that are newer than home." },
+    OrderInfo { name: "plan", arguments: "", doc: "Plans now; copies move when the disk is idle.", left: None },
+    OrderInfo {
+        name: "write-back",
+        arguments: "",
+        doc: "Writes all copies home that are newer than home.",
+        left: Some(OrderLeft { stat: "dirty", unit: "copies" }),
+    },
 ];
 
 const OWN_STATS: &[StatInfo] = &[

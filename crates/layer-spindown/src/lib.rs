@@ -28,7 +28,7 @@ use std::rc::Rc;
 use esker_base::{ByteRange, Nanos};
 use esker_block::{
     Arity, Below, Bio, BioError, Ctx, Done, Ends, Flow, Follows, Kind, KindError, Layer, LayerHandle, Limits, Make,
-    Mark, MediaCheck, OpKind, OpSet, OrderInfo, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
+    Mark, MediaCheck, OpKind, OpSet, OrderInfo, OrderLeft, Orders, Param, ParamType, Routes, Stat, Step, Trouble,
 };
 use esker_layer_aside::{Aside, AsideConfig, Cleaning, FAST, PAGE, Room, WriteMode, journal_bytes, volume_limits};
 use esker_layer_kit::slots::{CommitRule, Doubt, SlotKind, SlotMap, SlotShape, Suspects, ZONES, check};
@@ -66,7 +66,12 @@ const PARAMS: &[Param] = &[
     ),
 ];
 
-const ORDERS: &[OrderInfo] = &[OrderInfo { name: "write-back", arguments: "", doc: "Writes all dirty pages home." }];
+const ORDERS: &[OrderInfo] = &[OrderInfo {
+    name: "write-back",
+    arguments: "",
+    doc: "Writes all dirty pages home.",
+    left: Some(OrderLeft { stat: "dirty", unit: "pages" }),
+}];
 
 /// The manifest.
 pub static KIND: Kind = Kind {

@@ -40,7 +40,7 @@ pub const ALL: &[OrderInfo] = &[
 ];
 
 const fn info(name: &'static str, arguments: &'static str, doc: &'static str) -> OrderInfo {
-    OrderInfo { name, arguments, doc }
+    OrderInfo { name, arguments, doc, left: None }
 }
 
 /// What is to be done.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use esker_block::{Below, KindError, OrderInfo, Orders, Step};
+use esker_block::{Below, KindError, OrderInfo, OrderLeft, Orders, Step};
 use esker_tiering::Objective;
 use esker_tiering::control::Phase;
 use esker_tiering::model::performance;
@@ -12,19 +12,29 @@ use serde_json::{Value, json};
 
 use crate::engine::Tier;
 
+/// What is left of an order that moves extents.
+const QUEUED: Option<OrderLeft> = Some(OrderLeft { stat: "queued", unit: "moves" });
+
 pub(crate) const ORDERS: &[OrderInfo] = &[
     OrderInfo {
         name: "place",
         arguments: "FIRST-LAST END",
         doc: "Moves extents to an end; the next plan may move them again, unless there is none.",
+        left: QUEUED,
     },
-    OrderInfo { name: "drain", arguments: "END", doc: "Empties an end, and puts nothing there until the next start." },
+    OrderInfo {
+        name: "drain",
+        arguments: "END",
+        doc: "Empties an end, and puts nothing there until the next start.",
+        left: QUEUED,
+    },
     OrderInfo {
         name: "explain",
         arguments: "EXTENT",
         doc: "Says where an extent lies, what it asks, and what it weighs.",
+        left: None,
     },
-    OrderInfo { name: "ends", arguments: "", doc: "Says of each end what lies there, and how it does." },
+    OrderInfo { name: "ends", arguments: "", doc: "Says of each end what lies there, and how it does.", left: None },
 ];
 
 /// What is right.

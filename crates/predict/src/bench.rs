@@ -1,6 +1,6 @@
 //! One stack in the real world, played many times with requests of the caller's.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use esker_base::Nanos;
 use esker_stack::{DeviceSpec, ExportSpec, Location, Spec};
@@ -12,10 +12,10 @@ use crate::feed::Counting;
 use crate::input::{Reel, Trace};
 use crate::load::Load;
 use crate::measure::Latencies;
-use crate::plan::Watch;
 use crate::play::{Built, Play, Played};
 use crate::player::Bounds;
 use crate::seats::Seat;
+use crate::teller::Teller;
 use crate::world::World;
 
 /// The volume that is played on, in every spec of this module.
@@ -26,7 +26,7 @@ pub struct Bench {
     world: World,
     candidate: Candidate,
     built: Built,
-    watch: Watch,
+    teller: Rc<Teller>,
 }
 
 /// What it took.
@@ -65,9 +65,9 @@ impl Bench {
         let export = ExportSpec { name: VOLUME.to_string(), device: top, nbd: None, read_only: false, at };
         let spec = Spec { devices, exports: vec![export], ..Spec::default() };
         let candidate = Candidate::of("calibration", "", spec);
-        let (world, watch): (World, Watch) = (World::real(seed)?, Arc::new(|_, _| {}));
-        let built = play(&candidate, &[], 1, &watch).build(&world)?;
-        Ok(Bench { world, candidate, built, watch })
+        let (world, teller) = (World::real(seed)?, Teller::silent());
+        let built = play(&candidate, &[], 1, &teller).build(&world)?;
+        Ok(Bench { world, candidate, built, teller })
     }
 
     /// The logical block of the volume.
@@ -85,7 +85,7 @@ impl Bench {
     /// # Errors
     /// As [`Bench::take`].
     pub fn fill(&self) -> Result<(), PredictError> {
-        play(&self.candidate, &[], 1, &self.watch).fill(&self.world, &self.built)
+        play(&self.candidate, &[], 1, &self.teller).fill(&self.world, &self.built)
     }
 
     /// Plays requests to the volume, `depth` at a time.
@@ -95,12 +95,12 @@ impl Bench {
     pub fn take(&self, requests: Vec<Record>, depth: u32) -> Result<Taken, PredictError> {
         let count = requests.len().max(1);
         let reels = [Reel::whole(Trace::from_records(VOLUME, requests), 0)];
-        let played = play(&self.candidate, &reels, depth, &self.watch).play_on(&self.world, &self.built)?;
+        let played = play(&self.candidate, &reels, depth, &self.teller).play_on(&self.world, &self.built)?;
         Ok(Taken { cycle_ns: played.elapsed.0 as f64 / count as f64, played })
     }
 }
 
-fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, watch: &'a Watch) -> Play<'a> {
+fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, teller: &Rc<Teller>) -> Play<'a> {
     Play {
         reels,
         facts: &[],
@@ -113,6 +113,6 @@ fn play<'a>(candidate: &'a Candidate, reels: &'a [Reel], depth: u32, watch: &'a 
         speed: Speed::RECORDED,
         counting: Counting::ALL,
         bounds: Bounds::NONE,
-        watch,
+        teller: teller.clone(),
     }
 }

@@ -163,11 +163,6 @@ impl RecordIter {
         RecordIter { records, limit, load, clock, taken: 0, repeats, spread: VecDeque::new(), ahead: None }
     }
 
-    /// Records so far.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken
-    }
-
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }

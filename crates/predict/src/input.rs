@@ -10,7 +10,6 @@ use crate::error::PredictError;
 use crate::facts::{Facts, Scan};
 use crate::feed::{Counting, Feed, Limit, RecordIter, Records, Warm};
 use crate::load::Load;
-use crate::plan::Watch;
 
 /// Bytes of a trace, packed or not.
 pub type Bytes = Box<dyn Read + Send>;
@@ -100,7 +99,7 @@ impl Trace {
     ///
     /// # Errors
     /// An unreadable trace, one without requests, or one with too many volumes.
-    pub(crate) fn load(&self, limit: &Limit, load: Load, memory: u64, watch: &Watch) -> Result<Loaded, PredictError> {
+    pub(crate) fn load(&self, limit: &Limit, load: Load, memory: u64) -> Result<Loaded, PredictError> {
         let mut feed = self.feed(limit, load)?;
         let most = memory / RECORD_BYTES;
         let warm = match limit.warm {
@@ -113,9 +112,6 @@ impl Trace {
             // Beyond the bound all of them go: a trace that is decoded again needs none.
             drop(records.take_if(|held| held.len() as u64 == most));
             records.iter_mut().for_each(|held| held.push(record));
-            if feed.taken().is_multiple_of(STRIDE) {
-                watch(&self.name, STRIDE);
-            }
         }
         let facts = scan.facts(self, &feed)?;
         Ok(Loaded { facts, is_timed: feed.clock().is_timed(), records })

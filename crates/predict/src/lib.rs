@@ -41,6 +41,7 @@ mod product;
 pub mod report;
 pub mod seats;
 mod speed;
+mod teller;
 #[cfg(test)]
 mod tests;
 pub mod verdict;

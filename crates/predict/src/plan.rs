@@ -1,8 +1,9 @@
 //! The whole comparison: look at the traces, choose the speed, play every candidate, judge.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Progress};
 use esker_trace_block::{Record, Speed};
 
 use crate::against::Older;
@@ -20,11 +21,13 @@ use crate::pareto;
 use crate::play::Play;
 use crate::player::Bounds;
 use crate::seats::{Seat, Seats};
-use crate::speed::{SpeedChoice, SpeedFound};
+use crate::speed::{self, SpeedChoice, SpeedFound};
+use crate::teller::Teller;
 use crate::verdict::{self, Verdict};
 
-/// Is told what is being worked on and how many more requests are behind it. May be called from several threads.
-pub type Watch = Arc<dyn Fn(&str, u64) + Send + Sync>;
+/// Is told how far a part is: a probe of the search for the speed, or a candidate. The requests of a candidate count on
+/// under another name while its headroom is searched. May be called from several threads.
+pub type Watch = Arc<dyn Fn(Progress<'_>) + Send + Sync>;
 
 /// Requests in flight at which a candidate counts as saturated.
 pub const INFLIGHT_MAX: u64 = 65_536;
@@ -116,7 +119,7 @@ impl ComparisonPlan {
     /// See [`PredictError`].
     pub fn compare(self, watch: &Watch) -> Result<Comparison, PredictError> {
         let prepared = self.prepare(watch)?;
-        prepared.check_built(watch)?;
+        prepared.check_built()?;
         let runs: Result<Vec<CandidateRun>, _> =
             (0..prepared.candidates().len()).map(|at| prepared.run(at, watch)).collect();
         Ok(prepared.conclude(runs?))
@@ -134,7 +137,7 @@ impl ComparisonPlan {
         if !(0.0..=1.0).contains(&self.making.fill) {
             return Err(PredictError::Fill(self.making.fill));
         }
-        let loaded = self.loaded(watch)?;
+        let loaded = self.loaded()?;
         let (mut facts, mut reels): (Vec<Facts>, Vec<Reel>) = (Vec::new(), Vec::new());
         for (trace, loaded) in self.traces.iter().zip(loaded) {
             let mut reel = Reel::new(trace, self.limit, self.load, facts.len(), loaded.records);
@@ -147,7 +150,7 @@ impl ComparisonPlan {
         let Seats { seats, exports } = if self.joined { Seats::joined(&facts) } else { Seats::apart(&facts) };
         self.candidates = self.made_candidates(&exports)?;
         let mut prepared = Prepared { plan: self, reels, facts, seats, exports, counting, speed: None, first: None };
-        prepared.check_sizes(watch)?;
+        prepared.check_sizes()?;
         (prepared.speed, prepared.first) = prepared.found_speed(watch)?;
         Ok(prepared)
     }
@@ -162,10 +165,10 @@ impl ComparisonPlan {
     }
 
     /// Loads the traces, in their order, while memory lasts. Traces without times are played in closed loop.
-    fn loaded(&mut self, watch: &Watch) -> Result<Vec<Loaded>, PredictError> {
+    fn loaded(&mut self) -> Result<Vec<Loaded>, PredictError> {
         let mut memory = self.memory;
         let mut load = |trace: &Trace| {
-            let loaded = trace.load(&self.limit, self.load, memory, watch)?;
+            let loaded = trace.load(&self.limit, self.load, memory)?;
             memory -= loaded.bytes();
             Ok(loaded)
         };
@@ -236,11 +239,11 @@ impl Prepared {
     ///
     /// # Errors
     /// A candidate with mounts, with the wrong exports, or smaller than the traces reach.
-    pub fn add(&mut self, more: Vec<Candidate>, watch: &Watch) -> Result<(), PredictError> {
+    pub fn add(&mut self, more: Vec<Candidate>) -> Result<(), PredictError> {
         check_outlets(&more, &self.exports)?;
         let fill = self.plan.making.fill;
         self.plan.candidates.extend(more.into_iter().map(|candidate| candidate.filled(fill)));
-        self.check_sizes(watch)
+        self.check_sizes()
     }
 
     /// The volumes that the default candidates have.
@@ -288,10 +291,15 @@ impl Prepared {
 
     /// Requests that are behind the watch when every candidate was played.
     pub fn requests(&self) -> u64 {
-        let runs = if self.plan.verify { 2 } else { 1 };
-        let played = self.first.as_ref().map_or(0, |_| self.total(&self.candidates()[0]));
-        let of = |candidate| self.total(candidate) * runs + self.headroom_requests(candidate);
-        self.candidates().iter().map(of).sum::<u64>() - played
+        (0..self.candidates().len()).map(|at| self.requests_of(at)).sum()
+    }
+
+    /// Those of candidate number `at`.
+    fn requests_of(&self, at: usize) -> u64 {
+        let candidate = &self.plan.candidates[at];
+        let is_played = at == 0 && self.first.is_some();
+        let runs = u64::from(self.plan.verify) + u64::from(!is_played);
+        self.total(candidate) * runs + self.headroom_requests(candidate)
     }
 
     /// Which requests of a candidate's runs count.
@@ -329,7 +337,8 @@ impl Prepared {
     /// A stack that cannot be built, an unreadable trace, requests that are never answered, two runs that differ.
     pub fn run(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
         let candidate = &self.plan.candidates[at];
-        let play = || self.play(candidate, &self.reels, watch).run();
+        let teller = Teller::new(watch, candidate.name.as_str(), self.requests_of(at));
+        let play = || self.play(candidate, &self.reels, &teller).run();
         let mut run = match self.first.as_ref().filter(|_| at == 0) {
             Some(run) => run.clone(),
             None => play()?,
@@ -347,15 +356,20 @@ impl Prepared {
             }
         }
         if self.searches_headroom(candidate) {
-            run.headroom = Some(self.headroom(candidate, &mut run, watch)?);
+            run.headroom = Some(self.headroom(candidate, &mut run, &teller)?);
         }
+        teller.end();
         Ok(run)
     }
 
     /// Of a long trace only the beginning is played, again and again.
-    fn headroom(&self, candidate: &Candidate, run: &mut CandidateRun, watch: &Watch) -> Result<Headroom, PredictError> {
-        let told = watch.clone();
-        let searching: Watch = Arc::new(move |what, more| told(&format!("headroom of {what}"), more));
+    fn headroom(
+        &self,
+        candidate: &Candidate,
+        run: &mut CandidateRun,
+        teller: &Rc<Teller>,
+    ) -> Result<Headroom, PredictError> {
+        teller.at(&format!("headroom of {}", candidate.name));
         let (target, total) = (self.plan.target_p99, self.counted());
         let share = HEADROOM_REQUESTS / self.reels.len() as u64;
         let is_long = total > HEADROOM_REQUESTS;
@@ -368,7 +382,7 @@ impl Prepared {
         let mut searched = 0;
         let bears = |times: f64| {
             let Some(speed) = Speed::new(factor * times) else { return Ok(false) };
-            let mut play = self.play(candidate, &reels, &searching);
+            let mut play = self.play(candidate, &reels, teller);
             (play.speed, play.bounds) = (speed, Bounds { misses, ..play.bounds });
             let (bears, sent) = play.bears(target)?;
             searched += sent;
@@ -378,7 +392,6 @@ impl Prepared {
         let most = run.elapsed_ns as f64 / target.0.saturating_mul(HEADROOM_TARGETS).max(1) as f64;
         let found = Headroom::search(verdict::meets(run, target), most, bears)?;
         run.played += searched;
-        watch(&candidate.name, self.headroom_requests(candidate).saturating_sub(searched));
         Ok(Headroom { requests: is_long.then_some(share), ..found })
     }
 
@@ -387,17 +400,19 @@ impl Prepared {
     ///
     /// # Errors
     /// The first one that cannot be built.
-    pub fn check_built(&self, watch: &Watch) -> Result<(), PredictError> {
-        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_built())
+    pub fn check_built(&self) -> Result<(), PredictError> {
+        let silent = Teller::silent();
+        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, &silent).check_built())
     }
 
     /// Refuses candidates that are smaller than the traces reach. One that cannot be built is refused when it is
     /// played.
-    fn check_sizes(&self, watch: &Watch) -> Result<(), PredictError> {
+    fn check_sizes(&self) -> Result<(), PredictError> {
         if self.plan.making.wraps {
             return Ok(());
         }
-        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, watch).check_sizes())
+        let silent = Teller::silent();
+        self.candidates().iter().try_for_each(|candidate| self.play(candidate, &self.reels, &silent).check_sizes())
     }
 
     /// How fast the traces are played, and the run of candidate 0 at that speed if there was a search. Where recorded
@@ -410,10 +425,15 @@ impl Prepared {
             SpeedChoice::Factor(factor) => (SpeedFound::given(factor)?, None),
             SpeedChoice::Busy(target) => {
                 let first = &self.candidates()[0];
+                let mut probe = 0;
                 SpeedFound::search(&first.name, target, |factor| {
-                    let mut play = self.play(first, &self.reels, watch);
+                    probe += 1;
+                    let part = format!("probe {probe} of at most {}", speed::PROBES_MAX);
+                    let teller = Teller::new(watch, part, self.total(first));
+                    let mut play = self.play(first, &self.reels, &teller);
                     play.speed = SpeedFound::given(factor)?.speed();
                     let run = play.run()?;
+                    teller.end();
                     Ok((run.busy, run))
                 })?
             }
@@ -421,7 +441,7 @@ impl Prepared {
         Ok((Some(found), run))
     }
 
-    fn play<'a>(&'a self, candidate: &'a Candidate, reels: &'a [Reel], watch: &'a Watch) -> Play<'a> {
+    fn play<'a>(&'a self, candidate: &'a Candidate, reels: &'a [Reel], teller: &Rc<Teller>) -> Play<'a> {
         let plan = &self.plan;
         let latency_max = LATENCY_MAX.max(Nanos(plan.target_p99.0.saturating_mul(LATENCY_MAX_TARGETS)));
         Play {
@@ -436,7 +456,7 @@ impl Prepared {
             speed: self.speed.as_ref().map_or(Speed::RECORDED, SpeedFound::speed),
             counting: self.counting_of(candidate),
             bounds: Bounds { inflight_max: plan.inflight_max, latency_max, misses: None },
-            watch,
+            teller: teller.clone(),
         }
     }
 
@@ -445,7 +465,8 @@ impl Prepared {
     /// # Errors
     /// As [`Prepared::run`], and what the kernel refuses.
     pub fn run_realtime(&self, at: usize, watch: &Watch) -> Result<CandidateRun, PredictError> {
-        self.play(&self.plan.candidates[at], &self.reels, watch).run_realtime()
+        let teller = Teller::new(watch, self.candidates()[at].name.as_str(), self.total(&self.candidates()[at]));
+        self.play(&self.plan.candidates[at], &self.reels, &teller).run_realtime()
     }
 
     /// Judges the runs of all candidates, in their order.

@@ -22,10 +22,10 @@ use crate::known_error;
 use crate::load::Load;
 use crate::measure::{Tally, VolumeTally};
 use crate::outcome::{CandidateRun, DeviceRun, LayerRun, LayerStat, VolumeRun};
-use crate::plan::Watch;
 use crate::player::{Bounds, Player, Stop, Volume, Volumes, play_all};
 use crate::product::Product;
 use crate::seats::Seat;
+use crate::teller::Teller;
 use crate::world::World;
 
 /// Idle memory that a world keeps for payloads of devices that need bytes.
@@ -56,7 +56,7 @@ pub(crate) struct Play<'a> {
     pub speed: Speed,
     pub counting: Counting,
     pub bounds: Bounds,
-    pub watch: &'a Watch,
+    pub teller: Rc<Teller>,
 }
 
 /// A candidate's stack in a world.
@@ -239,8 +239,7 @@ impl Play<'_> {
             stopped: Notify::default(),
             misses: Cell::default(),
             quiet: Notify::default(),
-            watch: self.watch.clone(),
-            name: self.candidate.name.clone(),
+            teller: self.teller.clone(),
             client: built.client.clone(),
             wakes: RefCell::new(rt.rng("client wakes")),
             mix: RefCell::default(),

@@ -23,7 +23,7 @@ use crate::input::STRIDE;
 use crate::load::Load;
 use crate::measure::{Answered, Tally};
 use crate::outcome::Fitted;
-use crate::plan::Watch;
+use crate::teller::Teller;
 
 /// The player of one run, shared by the tasks of its requests.
 pub(crate) struct Player {
@@ -40,8 +40,7 @@ pub(crate) struct Player {
     /// Requests that took longer than the bound on misses allows.
     pub misses: Cell<u64>,
     pub quiet: Notify,
-    pub watch: Watch,
-    pub name: String,
+    pub teller: Rc<Teller>,
     /// CPU time of making a request and counting its answer, and how late a client wakes.
     pub client: ClientCost,
     pub wakes: RefCell<Stream>,
@@ -199,14 +198,14 @@ impl Player {
     fn next(&self, feed: &mut Feed) -> Result<Option<Record>, PredictError> {
         let record = feed.next()?;
         if record.is_some() && feed.taken().is_multiple_of(STRIDE) {
-            (self.watch)(&self.name, STRIDE);
+            self.teller.more(STRIDE);
         }
         Ok(record)
     }
 
     /// Reports what was played since the last report.
     fn told(&self, feed: &Feed) {
-        (self.watch)(&self.name, feed.taken() % STRIDE);
+        self.teller.more(feed.taken() % STRIDE);
     }
 
     /// The request for a record of a volume, if its export can take one.

@@ -38,7 +38,8 @@ pub struct Probe {
 
 /// A busy share this near is near enough.
 const NEAR: f64 = 0.02;
-const PROBES_MAX: usize = 8;
+/// Most runs of one search.
+pub(crate) const PROBES_MAX: usize = 8;
 /// Above it a share tells little of how much too fast the speed is.
 const FULL: f64 = 0.97;
 /// One step changes the speed by at most this factor.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 fn silent() -> Watch {
-    Arc::new(|_, _| {})
+    Arc::new(|_| {})
 }
 
 /// A trace in the `.load` format: time in microseconds, sector, sectors, operation.
@@ -350,7 +350,7 @@ fn unaligned_writes_pay_for_reading_and_writing_back_whole_blocks() {
 
 #[test]
 fn the_embedded_traces_hold_what_their_page_says() {
-    let load = |trace: &Trace| trace.load(&Limit::default(), Load::Open, 0, &silent()).unwrap().facts;
+    let load = |trace: &Trace| trace.load(&Limit::default(), Load::Open, 0).unwrap().facts;
     let facts: Vec<_> = Trace::embedded().iter().flat_map(load).collect();
     let told: Vec<_> = facts.iter().map(|f| (f.volume.as_str(), f.requests, f.repeats, f.damage.clone())).collect();
     assert_eq!(told, [("linux-mysql", 80_794, 0, None), ("linux-webserver-2", 269_007, 90_729, None)]);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use esker_base::Time;
+use esker_base::progress::Watch;
 
 use crate::handle::LogSink;
 use crate::real::RealState;
@@ -31,6 +32,7 @@ pub(crate) struct Core {
     pub killed: Cell<bool>,
     pub log: RefCell<Option<Box<dyn LogSink>>>,
     pub secrets: RefCell<Option<SecretSource>>,
+    pub watch: RefCell<Option<Rc<Watch>>>,
     tasks: RefCell<Tasks>,
     ready: RefCell<VecDeque<TaskId>>,
     woken: RefCell<Vec<TaskId>>,
@@ -47,6 +49,7 @@ impl Core {
             killed: Cell::new(false),
             log: RefCell::new(None),
             secrets: RefCell::new(None),
+            watch: RefCell::new(None),
             tasks: RefCell::default(),
             ready: RefCell::default(),
             woken: RefCell::default(),

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use esker_base::progress::{Progress, Watch};
 use esker_base::{Nanos, Stream, Time};
 
 use crate::core::{Core, World};
@@ -275,6 +276,19 @@ impl Rt {
     /// Sets where this world's secrets come from.
     pub fn set_secrets(&self, source: SecretSource) {
         *self.core.secrets.borrow_mut() = Some(source);
+    }
+
+    /// Sets what is told how far long work of this world is; with `None` nothing is.
+    pub fn set_watch(&self, watch: Option<Rc<Watch>>) {
+        *self.core.watch.borrow_mut() = watch;
+    }
+
+    /// Tells how far long work is. It changes nothing in this world, and no one may listen.
+    pub fn progress(&self, progress: Progress<'_>) {
+        let watch = self.core.watch.borrow().clone();
+        if let Some(watch) = watch {
+            watch(progress);
+        }
     }
 
     /// The secret that `reference` names. Texts hold references only, so that no dump, status or log can show a key.

@@ -54,6 +54,12 @@ pub struct FillReport {
     pub hot: u64,
     /// Whether the file system is full; otherwise the bound of writes was reached, or the caller ended the fill.
     pub is_full: bool,
+    /// Files that are made in all, as far as the room tells now.
+    #[serde(skip)]
+    pub to_make: u64,
+    /// Files that are overwritten at most.
+    #[serde(skip)]
+    pub to_overwrite: u64,
 }
 
 impl HotCold {
@@ -109,6 +115,7 @@ impl HotCold {
             Some(most) => most,
             None => files_max(target.room().await?),
         };
+        report.to_overwrite = writes_max;
         while self.files > 0 && report.overwritten < writes_max {
             let (file, is_hot) = self.draw();
             self.write(target, file).await?;
@@ -144,6 +151,9 @@ impl HotCold {
                 let used = room.bytes.saturating_sub(room.bytes_free);
                 // 128 bits: a file system of 2^60 bytes times a percentage.
                 let is_enough = u128::from(used) * 100 >= u128::from(room.bytes) * u128::from(self.utilisation);
+                let lacking = u128::from(room.bytes) * u128::from(self.utilisation) / 100;
+                let lacking = u64::try_from(lacking).unwrap_or(u64::MAX).saturating_sub(used);
+                report.to_make = report.made + lacking / FILE_BYTES as u64;
                 // A file system may leave blocks without a place out of its count.
                 if is_enough || self.files >= files_max(room) || !look(report) {
                     return target.sync().await;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use esker_base::Progress;
 use esker_trace_calls::{Entry, EntryKind, PathBytes, Snapshot};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -72,18 +73,8 @@ pub struct InitOptions {
     pub seed: u64,
 }
 
-/// How far an initialisation is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Entries put right.
-    pub entries: u64,
-    /// Entries in all.
-    pub entries_all: u64,
-    /// Bytes of files put right.
-    pub bytes: u64,
-    /// Bytes of files in all.
-    pub bytes_all: u64,
-}
+/// The part that is reported: bytes of files put right.
+pub const TREE_PART: &str = "initial tree";
 
 /// Why there is no initial tree.
 #[derive(Debug, thiserror::Error)]
@@ -216,8 +207,8 @@ fn open_tree(run: RunDir) -> Result<Root, InitError> {
     }
 }
 
-/// Makes the tree of `snapshot` in the run directory `dir`, which is made if it is absent, and opens it. Calls back as
-/// it goes on.
+/// Makes the tree of `snapshot` in the run directory `dir`, which is made if it is absent, and opens it. Reports bytes
+/// as it goes on.
 ///
 /// # Errors
 /// [`InitError`]; nothing outside `dir` is touched, and nothing in it that no initialisation made.
@@ -225,7 +216,7 @@ pub fn initialise(
     dir: &Path,
     snapshot: &Snapshot,
     options: InitOptions,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Root, Initialised), InitError> {
     check_max(dir, snapshot, 0, options.max_bytes)?;
     if options.mode == InitMode::None {

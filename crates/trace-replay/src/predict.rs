@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use esker_base::Progress;
 use esker_base::units::MIB;
 use esker_rt::real::Reactor;
 use esker_trace_calls::{EntryKind, PathBytes, Snapshot};
@@ -11,7 +12,7 @@ use esker_trace_order::rules::{Order, Rules};
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::io::Errno;
 
-use crate::init::{InitError, InitMode, InitOptions, Progress, initialise};
+use crate::init::{InitError, InitMode, InitOptions, initialise};
 use crate::replay::ReplayOptions;
 use crate::report::{Initialised, Report};
 use crate::root::{Base, Root};
@@ -62,7 +63,7 @@ pub fn predict(
     dir: &Path,
     options: &PredictOptions,
     reactor: &Reactor,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Report>, RunError> {
     let (snapshot, _) = run::tree(&jobs)?;
     let init = InitOptions { mode: InitMode::None, drop_caches: false, ..options.init };
@@ -84,7 +85,7 @@ fn prepare(
     snapshot: &Snapshot,
     options: &PredictOptions,
     round: u32,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Initialised, InitError> {
     let mode = match round {
         0 if options.prepared => InitMode::None,
@@ -93,8 +94,9 @@ fn prepare(
     };
     let (root, made) = initialise(dir, snapshot, InitOptions { mode, ..options.init }, progress)?;
     let files = snapshot.entries.iter().filter(|(_, entry)| matches!(entry.kind, EntryKind::File { .. }));
-    let mut buffer = vec![0; MIB as usize];
-    for (path, _) in files {
+    let (files, mut buffer) = (files.collect::<Vec<_>>(), vec![0; MIB as usize]);
+    for (at, (path, _)) in (1u64..).zip(&files) {
+        progress(Progress::of("caches of the program", "files", at, files.len() as u64));
         let failed = |what, source| InitError::Kernel { dir: dir.to_path_buf(), path: path.to_string(), what, source };
         let is_own = options.is_own(path);
         if is_own && mode == InitMode::None {

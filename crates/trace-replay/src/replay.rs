@@ -133,12 +133,13 @@ struct Alone {
 /// What kept a player from playing.
 type Failure = Arc<Mutex<Option<ReplayError>>>;
 
-/// Plays `script` on the tree `root`.
+/// Plays `script` on the tree `root`. Reports its actions as part `what`.
 ///
 /// # Errors
 /// [`ReplayError`]; calls that fail are no error, but told in the end.
 pub async fn replay(
     rt: Rt,
+    what: String,
     script: Arc<Script>,
     root: Arc<Root>,
     options: ReplayOptions,
@@ -149,7 +150,7 @@ pub async fn replay(
     } else {
         begin_together(&rt, script, root, options.kernel, &failure).await?
     };
-    let stuck = watchdog::watch(&rt, &session, &joins, options.patience).await;
+    let stuck = watchdog::watch(&rt, &what, &session, &joins, options.patience).await;
     session.let_go();
     joins.into_iter().for_each(JoinHandle::detach);
     if let Some(error) = lock(&failure).take() {
@@ -304,6 +305,13 @@ impl Session {
     pub(crate) fn pulse(&self) -> u64 {
         let marks: u64 = self.counters.iter().map(|counter| u64::from(counter.count())).sum();
         marks + u64::from(self.ready.load(Ordering::Relaxed))
+    }
+
+    /// Actions that are complete, and all of them.
+    pub(crate) fn actions(&self) -> (u64, u64) {
+        // Each action has two marks.
+        let done = self.counters.iter().map(|counter| u64::from(counter.count() / 2)).sum();
+        (done, self.script.parts().iter().map(|part| part.len() as u64).sum())
     }
 
     /// What a player is at.

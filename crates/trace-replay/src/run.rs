@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use esker_base::Progress;
 use esker_rt::Rt;
 use esker_rt::real::Reactor;
 use esker_trace_calls::words::AsyncKind;
@@ -10,7 +11,7 @@ use esker_trace_calls::{Call, FinalTree, Snapshot};
 use esker_trace_order::compiled::Program;
 use esker_trace_order::rules::Order;
 
-use crate::init::{InitError, InitMode, InitOptions, OverlayError, Progress, check_max, initialise, overlay};
+use crate::init::{InitError, InitMode, InitOptions, OverlayError, check_max, initialise, overlay};
 use crate::kernel::KernelOptions;
 use crate::outcome::{Heading, report};
 use crate::replay::{Finished, ReplayError, ReplayOptions, replay};
@@ -82,19 +83,21 @@ pub fn run(
     dir: &Path,
     options: RunOptions,
     reactor: &Reactor,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Vec<Report>, RunError> {
     let (snapshot, notes) = tree(&jobs)?;
     let parts: Vec<ScriptedTrace> = jobs.into_iter().map(|job| ScriptedTrace::new(job, options)).collect();
     let written = parts.iter().map(|part| part.written).fold(0, u64::saturating_add);
     check_max(dir, &snapshot, written, options.init.max_bytes)?;
     let mut reports: Vec<Vec<Report>> = parts.iter().map(|_| Vec::new()).collect();
-    for round in 0..options.repeat.max(1) {
+    let rounds = options.repeat.max(1);
+    for round in 0..rounds {
         let mode = if round > 0 && options.init.mode == InitMode::Full { InitMode::Delta } else { options.init.mode };
         let (root, mut done) = initialise(dir, &snapshot, InitOptions { mode, ..options.init }, progress)?;
         done.notes.extend(notes.iter().cloned());
         let root = Arc::new(root);
-        let finished = reactor.block_on(play_all(reactor.rt(), parts.clone(), root.clone(), options.replay));
+        let what = if rounds > 1 { format!("replay {} of {rounds} of", round + 1) } else { "replay of".to_string() };
+        let finished = reactor.block_on(play_all(reactor.rt(), what, parts.clone(), root.clone(), options.replay));
         for ((part, finished), reports) in parts.iter().zip(finished?).zip(&mut reports) {
             let tree = part.tree_differences(&finished, &root, parts.len(), options.replay.kernel);
             reports.push(part.report(&finished, dir, &done, options.replay.kernel, tree));
@@ -198,13 +201,15 @@ impl ScriptedTrace {
 
 async fn play_all(
     rt: Rt,
+    what: String,
     parts: Vec<ScriptedTrace>,
     root: Arc<Root>,
     options: ReplayOptions,
 ) -> Result<Vec<Finished>, ReplayError> {
     let replays = parts.into_iter().map(|part| {
         let options = ReplayOptions { kernel: part.options(options.kernel), ..options };
-        rt.spawn("replay", replay(rt.clone(), part.script, root.clone(), options))
+        let what = format!("{what} {}", part.name);
+        rt.spawn("replay", replay(rt.clone(), what, part.script, root.clone(), options))
     });
     let mut finished = Vec::new();
     for one in replays.collect::<Vec<_>>() {

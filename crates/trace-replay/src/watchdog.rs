@@ -5,7 +5,7 @@
 //! that waits for the target alone, such as an `fsync`, gets more: a device may be slow, spin up or try again, and is
 //! not stuck.
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Progress};
 use esker_rt::{JoinHandle, Rt};
 use esker_trace_calls::ThreadId;
 use esker_trace_order::compiled::Notes;
@@ -16,6 +16,8 @@ use crate::script::Script;
 
 /// How often it looks.
 const LOOK: Nanos = Nanos(20_000_000);
+/// What is reported.
+pub(crate) const ACTIONS: &str = "actions";
 /// How many times the patience a call gets that waits for the target alone.
 const TARGET: u64 = 6;
 /// How long a replay that was stopped may take to end.
@@ -43,8 +45,15 @@ impl std::fmt::Display for Stuck {
     }
 }
 
-/// Waits until all players have ended; stops them if nothing happens for longer than `patience` and their calls allow.
-pub(crate) async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], patience: Nanos) -> Option<Stuck> {
+/// Waits until all players have ended, and reports their actions as part `what`. Stops them if nothing happens for longer
+/// than `patience` and their calls allow.
+pub(crate) async fn watch(
+    rt: &Rt,
+    what: &str,
+    session: &Session,
+    joins: &[JoinHandle<()>],
+    patience: Nanos,
+) -> Option<Stuck> {
     let mut pulse = session.pulse();
     let mut since = rt.now();
     while !all_done(joins) {
@@ -52,6 +61,8 @@ pub(crate) async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], 
         let now = session.pulse();
         if now != pulse {
             (pulse, since) = (now, rt.now());
+            let (done, all) = session.actions();
+            rt.progress(Progress::of(what, ACTIONS, done, all));
             continue;
         }
         let silence = rt.now().since(since);
@@ -62,6 +73,8 @@ pub(crate) async fn watch(rt: &Rt, session: &Session, joins: &[JoinHandle<()>], 
             return Some(Stuck { silence: Some(silence), threads, abandoned });
         }
     }
+    let (_, all) = session.actions();
+    rt.progress(Progress::of(what, ACTIONS, all, all));
     None
 }
 

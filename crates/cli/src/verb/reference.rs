@@ -4,6 +4,7 @@ use clap::{Arg, Command};
 use esker_testkit::generated::{Block, check};
 
 use super::Verb;
+use crate::progress::Pace;
 use crate::verbs;
 
 #[test]
@@ -14,6 +15,22 @@ fn the_page_of_commands_says_what_verbs_take() {
     };
     let text: Vec<String> = verbs::HEADINGS.iter().flat_map(part).collect();
     let block = Block { page: "docs/reference/commands.md".into(), name: "commands".into(), text: text.join("\n\n") };
+    check(&block).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn the_page_of_commands_says_how_far_verbs_tell_they_are() {
+    let row = |verb: &Verb| {
+        let told = match verb.pace? {
+            Pace::Shows(parts) => parts.to_string(),
+            Pace::Waits(what) => format!("waits for {what}"),
+            Pace::AtOnce | Pace::Serves => return None,
+        };
+        Some(format!("| `{}` | {told} |", verb.words.join(" ")))
+    };
+    let rows: Vec<String> = verbs::ALL.iter().filter_map(row).collect();
+    let text = format!("| verb | what it shows |\n|---|---|\n{}", rows.join("\n"));
+    let block = Block { page: "docs/reference/commands.md".into(), name: "progress".into(), text };
     check(&block).unwrap_or_else(|error| panic!("{error}"));
 }
 

@@ -8,8 +8,8 @@ use esker_advise::adviser::{PROPOSALS, VERIFIED};
 use esker_advise::page::page;
 use esker_advise::question::Target;
 use esker_advise::{Advice, Adviser, Offer, Question, Settings, catalogue};
-use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
+use esker_base::{Nanos, Unit};
 use esker_predict::{CandidateRun, ComparisonPlan, Limit, Load, SpeedChoice};
 use esker_stack::Spec;
 use esker_trace_block::Format;
@@ -17,7 +17,8 @@ use esker_trace_block::Format;
 use crate::block_trace::from_help;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
-use crate::playing::{command_line, play_all, side_by_side, threads_of, traces, watch};
+use crate::playing::{Plays, command_line, side_by_side, threads_of};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -136,6 +137,9 @@ struct Outputs {
 }
 
 impl Run for Advise {
+    const PACE: Option<Pace> =
+        Some(Pace::Shows("bytes of traces, devices that are measured, proposals, requests of candidates"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (offers, outputs) = (self.offers()?, self.outputs()?);
         let advice = self.advice(offers, terminal)?;
@@ -177,10 +181,10 @@ impl Advise {
         Ok(catalogue::parse(&name, &text)?)
     }
 
-    fn plan(&self) -> ComparisonPlan {
+    fn plan(&self, plays: &Plays) -> ComparisonPlan {
         let defaults = match self.traces.as_slice() {
             [] => ComparisonPlan::embedded(),
-            paths => ComparisonPlan::of(traces(paths, self.from, self.volume.as_deref())),
+            paths => ComparisonPlan::of(plays.traces(paths, self.from, self.volume.as_deref())),
         };
         ComparisonPlan {
             seed: self.seed,
@@ -199,33 +203,25 @@ impl Advise {
     fn advice(&self, offers: Vec<Offer>, terminal: &Terminal) -> Result<Advice, Failure> {
         let (question, growth, threads) = (self.question(), self.growth, threads_of(self.threads));
         let settings = Settings { question, growth, proposals: self.configurations, verified: self.verify };
-        let spinner = terminal.spinner();
-        spinner.set_message("reading the traces");
-        let adviser = Adviser::prepare(self.plan(), offers, settings, &watch(&spinner));
-        spinner.finish_and_clear();
-        let adviser = adviser?;
-        let bar = terminal.requests((adviser.proposals().len() * adviser.columns().len()) as u64);
-        let watched = watch(&bar);
-        let screens = side_by_side(adviser.proposals().len(), threads, |at| {
+        let plays = Plays::new(terminal.watcher());
+        let adviser = Adviser::prepare(self.plan(&plays), offers, settings, &plays.watch())?;
+        plays.read_all();
+        let count = adviser.proposals().len();
+        let part = terminal.watcher().part("screening", Unit::Of("proposals"), Some(count as u64));
+        let screens = side_by_side(count, threads, |at| {
             let screened = adviser.screen(at);
-            watched("screening", adviser.columns().len() as u64);
+            part.more(1);
             screened
         });
-        bar.finish_and_clear();
+        drop(part);
         let mut runs: Vec<(usize, CandidateRun)> = Vec::new();
         loop {
             let chosen = adviser.next(&screens, &runs);
             if chosen.is_empty() {
                 break;
             }
-            let spinner = terminal.spinner();
-            let prepared = adviser.verification(&chosen, &watch(&spinner));
-            spinner.finish_and_clear();
-            let prepared = prepared?;
-            let bar = terminal.requests(prepared.requests());
-            let played = play_all(&prepared, threads, &watch(&bar));
-            bar.finish_and_clear();
-            runs.extend(chosen.into_iter().zip(played?));
+            let prepared = adviser.verification(&chosen, &plays.watch())?;
+            runs.extend(chosen.into_iter().zip(plays.candidates(&prepared, threads)?));
         }
         Ok(adviser.conclude(screens, runs))
     }

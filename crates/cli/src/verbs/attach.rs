@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::behind::{self, Background};
 use crate::failure::Failure;
 use crate::notify;
+use crate::progress::Pace;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -96,6 +97,8 @@ struct LogError {
 struct NothingToAttach;
 
 impl Run for Attach {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.list {
             return list(&self.run_dir.registry(), self.json, terminal);
@@ -142,7 +145,7 @@ impl Attach {
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
         let served = Served::over(&rt, &pool, esker_kinds::ALL, spec, &self.world.config(claim.control(), &reactor))?;
-        let Some((served, asked)) = reactor.block_on(usable(served, false, asked))? else {
+        let Some((served, asked)) = reactor.block_on(usable(served, false, asked, rt.clone()))? else {
             tell_given_up(&rt);
             return Ok(());
         };

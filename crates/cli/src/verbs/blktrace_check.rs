@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::trace_files;
 use crate::verb::{About, Example, Run, Verb};
@@ -37,6 +38,8 @@ struct Check {
 struct Unsound(usize, usize);
 
 impl Run for Check {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut unsound = 0;
         for path in &self.traces {
@@ -49,9 +52,9 @@ impl Run for Check {
 impl Check {
     /// Checks the trace at `path`; returns whether it is sound.
     fn check(&self, path: &str, terminal: &mut Terminal) -> Result<bool, Failure> {
-        let (mut trace, bar) = self.reading.open(path, Speed::RECORDED, terminal)?;
+        let (mut trace, part) = self.reading.open(path, Speed::RECORDED, terminal)?;
         while trace.source().next_record()?.is_some() {}
-        bar.finish_and_clear();
+        drop(part);
         let index = index_flaw(&trace, path)?;
         let report = trace.reader().report();
         let is_sound = report.is_clean() && index.is_none();

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::block_trace::{Trace, TraceInput, report_json, to_help, told_by, written_format};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -58,19 +59,21 @@ fn speed(text: &str) -> Result<Speed, String> {
 }
 
 impl Run for Convert {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.target == "-" && self.json {
             return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
         }
         let to = self.to.map_or_else(|| told_by(&self.target), Ok).map_err(Failure::Usage)?;
-        let (mut trace, bar) = self.reading.open(&self.trace, self.speed, terminal)?;
+        let (mut trace, part) = self.reading.open(&self.trace, self.speed, terminal)?;
         let written = if self.target == "-" {
             convert(trace.source(), RecordSink::new(to, Box::new(io::stdout()))?)?
         } else {
             let write = |file| Ok(convert(trace.source(), RecordSink::to_file(to, Box::new(file))?)?);
             target::write(&self.target, self.force, write)?
         };
-        bar.finish_and_clear();
+        drop(part);
         self.report(to, &trace, &written, terminal)?;
         trace.uncut("converted")
     }

@@ -2,12 +2,14 @@
 
 use std::{fs, io};
 
+use esker_base::Unit;
 use esker_trace_block::generate::{FioPlan, FioTrace, JobError};
-use esker_trace_block::{Format, RecordSink, Source, Written, convert};
+use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{to_help, told_by, written_format};
+use crate::block_trace::{Shown, to_help, told_by, written_format};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -68,6 +70,8 @@ enum FromFioError {
 }
 
 impl Run for FromFio {
+    const PACE: Option<Pace> = Some(Pace::Shows("the share of the jobs"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let unread = |source| FromFioError::Unread { path: self.job.clone(), source };
         let text = fs::read_to_string(&self.job).map_err(unread)?;
@@ -83,49 +87,18 @@ impl Run for FromFio {
     }
 }
 
-/// Requests until the line that shows how far the work is changes.
-const SHOWN_EVERY: u64 = 1 << 16;
-
-/// A trace whose progress is shown.
-struct Shown<'a> {
-    trace: FioTrace,
-    count: u64,
-    show: &'a dyn Fn(u64),
-}
-
-impl Source for Shown<'_> {
-    fn next_record(&mut self) -> Result<Option<esker_trace_block::Record>, esker_trace_block::TraceError> {
-        self.count += 1;
-        if self.count.is_multiple_of(SHOWN_EVERY) {
-            (self.show)(self.count);
-        }
-        self.trace.next_record()
-    }
-
-    fn volumes(&self) -> &[String] {
-        self.trace.volumes()
-    }
-
-    fn name(&self) -> &str {
-        self.trace.name()
-    }
-}
-
 impl FromFio {
     fn write(&self, plan: &FioPlan, path: &str, to: Format, terminal: &Terminal) -> Result<Written, Failure> {
-        let bar = terminal.spinner();
-        let show = |count| bar.set_message(format!("{path}: {count} requests"));
+        let part = terminal.watcher().part(path, Unit::Of("% of the jobs"), Some(100));
         let trace = FioTrace::new(&self.job, plan.clone(), self.seed);
-        let mut shown = Shown { trace, count: 0, show: &show };
-        let written = target::write(path, self.force, |file| {
+        let mut shown = Shown::new(trace, |trace, _| part.done((trace.share() * 100.0) as u64));
+        target::write(path, self.force, |file| {
             let written = convert(&mut shown, RecordSink::to_file(to, Box::new(file))?)?;
             match written.records {
                 0 => Err(FromFioError::Nothing(self.job.clone()).into()),
                 _ => Ok(written),
             }
-        });
-        bar.finish_and_clear();
-        written
+        })
     }
 
     fn report(

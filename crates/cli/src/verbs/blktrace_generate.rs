@@ -2,13 +2,15 @@
 
 use std::{fs, io};
 
+use esker_base::{Nanos, Unit};
 use esker_trace_block::generate::profile::BUILTIN;
 use esker_trace_block::generate::{Calibration, Generator, Profile, calibrate};
 use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{to_help, written_format};
+use crate::block_trace::{Shown, to_help, written_format};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -74,6 +76,13 @@ struct Generate {
     json: bool,
 }
 
+/// What is counted: the length of a trace.
+const SECONDS: &str = "seconds of the trace";
+
+fn seconds(hours: f64) -> u64 {
+    (hours * 3_600.0).ceil() as u64
+}
+
 fn factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| (1e-6..=1e3).contains(factor));
     factor.ok_or_else(|| "expected a number from 0.000001 to 1000".to_string())
@@ -89,6 +98,8 @@ enum GenerateError {
 }
 
 impl Run for Generate {
+    const PACE: Option<Pace> = Some(Pace::Shows("seconds of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.target.as_deref() == Some("-") && self.json {
             return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
@@ -119,10 +130,10 @@ impl Generate {
     }
 
     fn calibrate(&self, profile: &Profile, hours: f64, terminal: &mut Terminal) -> Result<(), Failure> {
-        let bar = terminal.steps(1_000);
-        let progress = |part: f64| bar.set_position((part * 1_000.0) as u64);
+        let part = terminal.watcher().part(&self.profile, Unit::Of(SECONDS), Some(seconds(hours)));
+        let progress = |share: f64| part.done((share * seconds(hours) as f64) as u64);
         let calibration: Calibration = calibrate(&self.profile, profile, self.seed, hours, progress)?;
-        bar.finish_and_clear();
+        drop(part);
         let header = format!("{}: seed {}, {hours} h, scale {}", self.profile, self.seed, self.scale);
         terminal.say(&match self.json {
             true => json!({
@@ -136,13 +147,16 @@ impl Generate {
     }
 
     fn write(&self, target: &str, profile: &Profile, hours: f64, terminal: &mut Terminal) -> Result<(), Failure> {
-        let mut trace = Generator::new(&self.profile, profile, self.seed, hours)?;
+        let part = terminal.watcher().part(target, Unit::Of(SECONDS), Some(seconds(hours)));
+        let generator = Generator::new(&self.profile, profile, self.seed, hours)?;
+        let mut trace = Shown::new(generator, |_, record| part.done(record.at.0 / Nanos::secs(1).0));
         let written = match target {
             "-" => convert(&mut trace, RecordSink::new(self.to, Box::new(io::stdout()))?)?,
             path => target::write(path, self.force, |file| {
                 Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file))?)?)
             })?,
         };
+        drop(part);
         self.report(target, &written, terminal)
     }
 

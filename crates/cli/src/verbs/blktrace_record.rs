@@ -6,11 +6,10 @@ use std::time::Duration;
 use esker_base::Nanos;
 use esker_base::units::{parse_size, parse_span, size_human};
 use esker_trace_record::block::{BlockDevice, BlockRecorded, BlockSettings, Far, record_block};
-use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::changed_dir::Pulse;
 use crate::failure::Failure;
+use crate::progress::{Pace, Part};
 use crate::signals;
 use crate::target;
 use crate::terminal::Terminal;
@@ -66,6 +65,8 @@ fn span(text: &str) -> Result<Duration, String> {
 }
 
 impl Run for Record {
+    const PACE: Option<Pace> = Some(Pace::Shows("seconds of --for"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let device = BlockDevice::find(&self.device)?;
         let settings = BlockSettings {
@@ -82,50 +83,41 @@ impl Run for Record {
             ));
         }
         let recorded = target::write(&self.output, self.force, |file| {
-            let mut progress = Progress::new(&device, self.span, terminal);
-            let recorded = record_block(&device, &settings, file, |far: &Far| progress.show(far, terminal));
-            progress.bar.finish_and_clear();
-            Ok(recorded?)
+            let mut shown = Shown::new(&device, self.span, terminal);
+            Ok(record_block(&device, &settings, file, |far: &Far| shown.show(far))?)
         })?;
         self.report(&device, &recorded, terminal)
     }
 }
 
-/// Tells how far the recording is: on a terminal by a bar, elsewhere by a line every ten seconds.
-struct Progress<'a> {
+/// Shows how far the recording is: its seconds.
+struct Shown<'a> {
     device: &'a BlockDevice,
-    span: Option<Duration>,
-    bar: ProgressBar,
-    pulse: Pulse,
+    part: Part,
     /// The second that was shown last.
     second: Option<u64>,
 }
 
-impl<'a> Progress<'a> {
-    fn new(device: &'a BlockDevice, span: Option<Duration>, terminal: &mut Terminal) -> Progress<'a> {
+impl<'a> Shown<'a> {
+    fn new(device: &'a BlockDevice, span: Option<Duration>, terminal: &mut Terminal) -> Shown<'a> {
         let size = size_human(device.size);
         let how_long = span.map_or("until CTRL-C".to_string(), |span| format!("for {}", told(span)));
         terminal.complain(&format!("recording {} ({size}) {how_long}", device.name));
-        let bar = span.map_or_else(|| terminal.spinner(), |span| terminal.steps(span.as_secs()));
-        Progress { device, span, bar, pulse: Pulse::new(), second: None }
+        let all = span.map(|span| span.as_secs_f64().ceil() as u64);
+        let part = terminal.watcher().takes(&device.name, all);
+        Shown { device, part, second: None }
     }
 
-    fn show(&mut self, far: &Far, terminal: &mut Terminal) {
+    fn show(&mut self, far: &Far) {
         let second = Some(far.elapsed.as_secs());
         if self.second == second {
             return;
         }
         self.second = second;
         let lost = if far.lost > 0 { format!(", {} events lost", far.lost) } else { String::new() };
-        let count = format!("{} requests{lost}", far.requests);
-        if self.bar.is_hidden() {
-            let left = self.span.map(|span| format!(", {} s to go", span.saturating_sub(far.elapsed).as_secs()));
-            let (name, left) = (&self.device.name, left.unwrap_or_default());
-            self.pulse.say(terminal, || format!("{count} of {name}, {}{left}", size_human(far.bytes)));
-        } else {
-            self.bar.set_position(far.elapsed.as_secs());
-            self.bar.set_message(count);
-        }
+        let (name, count, bytes) = (&self.device.name, far.requests, size_human(far.bytes));
+        self.part.at(&format!("{count} requests of {name}, {bytes}{lost}"));
+        self.part.done(far.elapsed.as_secs());
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -55,6 +56,8 @@ struct Stat {
 const MARK: &str = "Written by esker blktrace stat";
 
 impl Run for Stat {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.html.is_some() && self.traces.len() > 1 {
             return Err(Failure::Usage("--html describes one trace; name one".into()));
@@ -76,12 +79,12 @@ impl Run for Stat {
 impl Stat {
     /// Describes the trace in file `path`, up to a cut if there is one.
     fn describe(&self, path: &str, page: Option<&Output>, terminal: &mut Terminal) -> Result<Trace, Failure> {
-        let (mut trace, bar) = self.reading.open(path, Speed::RECORDED, terminal)?;
+        let (mut trace, part) = self.reading.open(path, Speed::RECORDED, terminal)?;
         let mut stats = Stats::new();
         while let Some(record) = trace.source().next_record()? {
             stats.add(&record);
         }
-        bar.finish_and_clear();
+        drop(part);
         let summary = stats.summary().named(trace.source().volumes());
         self.report(path, &trace, &summary, terminal)?;
         if let Some(page) = page {

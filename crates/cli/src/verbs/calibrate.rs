@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use esker_base::Nanos;
 use esker_base::units::{digits, size_human};
+use esker_base::{Nanos, Unit};
 use esker_calibrate::{Calibrator, Options, RawDevice};
 use esker_lab_kit::machine::{Machine, lost_ticks};
 use esker_predict::calibration::{DeviceTimes, FILE, FsCallCost, KindCost, Times, WRITTEN_BY};
@@ -12,6 +12,7 @@ use esker_predict::{Calibration, PredictError};
 use crate::block_devices::look_at;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
+use crate::progress::Pace;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
@@ -75,6 +76,8 @@ struct Calibrate {
 }
 
 impl Run for Calibrate {
+    const PACE: Option<Pace> = Some(Pace::Shows("steps of all rounds"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let output = Output::claim(self.out.clone(), &MARKS, self.force, "--out")?;
         output.prepare()?;
@@ -105,14 +108,14 @@ impl Calibrate {
 
     fn measure(&self, options: Options, terminal: &Terminal) -> Result<Calibration, PredictError> {
         let mut calibrator = Calibrator::new(options);
-        let bar = terminal.steps(calibrator.steps() as u64 * u64::from(self.rounds));
+        let steps = calibrator.steps() as u64 * u64::from(self.rounds);
+        let part = terminal.watcher().part("rounds", Unit::Of("steps"), Some(steps));
         for round in 1..=self.rounds {
             calibrator.round(&mut |step| {
-                bar.set_message(format!("round {round}: {step}"));
-                bar.inc(1);
+                part.at(&format!("round {round} of {}, {step}", self.rounds));
+                part.more(1);
             })?;
         }
-        bar.finish_and_clear();
         Ok(calibrator.finish())
     }
 }

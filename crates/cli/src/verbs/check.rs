@@ -5,10 +5,12 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
+use esker_base::Progress;
 use esker_block::{Fact, MediaCheck, ReadMedium};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
+use crate::progress::{Pace, Watcher};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -57,17 +59,19 @@ struct Unreadable(String, io::Error);
 #[error("not everything is sound")]
 struct Unsound;
 
-/// A file of which only bytes are read.
+/// A file of which only bytes are read. The place of each read shows how far the check is.
 struct ReadFile {
+    path: String,
     file: File,
     size: u64,
+    watcher: Watcher,
 }
 
 impl ReadFile {
-    fn open(path: &str) -> io::Result<ReadFile> {
+    fn open(path: &str, watcher: Watcher) -> io::Result<ReadFile> {
         let mut file = File::open(path)?;
         let size = file.seek(SeekFrom::End(0))?;
-        Ok(ReadFile { file, size })
+        Ok(ReadFile { path: path.to_string(), file, size, watcher })
     }
 }
 
@@ -77,7 +81,9 @@ impl ReadMedium for ReadFile {
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, at)
+        self.file.read_exact_at(out, at)?;
+        self.watcher.tell(Progress::bytes(&self.path, at + out.len() as u64, self.size));
+        Ok(())
     }
 }
 
@@ -89,12 +95,14 @@ struct Job<'a> {
 }
 
 impl Run for Check {
+    const PACE: Option<Pace> = Some(Pace::Shows("the place in each file"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let checks: Vec<MediaCheck> = esker_kinds::ALL.iter().filter_map(|kind| kind.check).collect();
         let mut jobs: Vec<Job<'_>> = Vec::new();
         for path in &self.files {
             let unreadable = |error| Unreadable(path.clone(), error);
-            let file = ReadFile::open(path).map_err(unreadable)?;
+            let file = ReadFile::open(path, terminal.watcher()).map_err(unreadable)?;
             let by = checker(&checks, &file).map_err(unreadable)?;
             let by = by.ok_or_else(|| Unknown(path.clone(), known(&checks)))?;
             let medium: Rc<dyn ReadMedium> = Rc::new(file);

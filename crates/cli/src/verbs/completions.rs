@@ -5,6 +5,7 @@ use clap_complete::env::Shells;
 
 use crate::completing::VARIABLE;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -37,6 +38,8 @@ struct Completions {
 }
 
 impl Run for Completions {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let shells = Shells::builtins();
         let shell = shells.completer(&self.shell.to_string()).expect("both lists name the same shells");

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::block_trace::{Trace, TraceInput, report_json};
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -112,6 +113,8 @@ enum CurveError {
 }
 
 impl Run for CurveVerb {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace, in two passes"));
+
     fn run(mut self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.check()?;
         let plot = self.plot.clone().map(|path| Output::claim(path, &[MARK], self.force, "--plot")).transpose()?;
@@ -155,7 +158,7 @@ impl CurveVerb {
             return Err(CurveError::Stream(path.to_string()).into());
         }
         let mut ids = Ids::new();
-        self.play(path, terminal, |uses| {
+        self.play(path, "pass 1 of 2", terminal, |uses| {
             for line in uses {
                 ids.of(line.key);
             }
@@ -173,15 +176,23 @@ impl CurveVerb {
         let simulated: Vec<u64> = sizes.iter().map(|size| *size.min(&footprint)).collect();
         let estimator = |policy: &String| self.method.estimator(policy, &simulated).map(|one| (policy.clone(), one));
         let mut estimators = self.policies.iter().map(estimator).collect::<Result<Vec<_>, _>>()?;
-        let trace = self.play(path, terminal, |uses| estimators.iter_mut().for_each(|(_, one)| one.add(uses)))?;
+        let trace =
+            self.play(path, "pass 2 of 2", terminal, |uses| estimators.iter_mut().for_each(|(_, one)| one.add(uses)))?;
         let by_policy = estimators.into_iter().map(|(policy, one)| PolicyCurve::new(policy, one, &sizes, footprint));
         let line = u64::from(self.line);
         Ok((trace, Curves { line, method: self.method, footprint, by_policy: by_policy.collect() }))
     }
 
     /// Reads a trace, and hands out its uses of lines in pieces.
-    fn play(&self, path: &str, terminal: &Terminal, mut take: impl FnMut(&[LineUse])) -> Result<Trace, Failure> {
-        let (mut trace, bar) = self.reading.open(path, Speed::RECORDED, terminal)?;
+    fn play(
+        &self,
+        path: &str,
+        pass: &str,
+        terminal: &Terminal,
+        mut take: impl FnMut(&[LineUse]),
+    ) -> Result<Trace, Failure> {
+        let (mut trace, part) = self.reading.open(path, Speed::RECORDED, terminal)?;
+        part.at(&format!("{path}, {pass}"));
         let mut uses = Vec::with_capacity(2 * PIECE);
         while let Some(record) = trace.source().next_record()? {
             let before = uses.len();
@@ -195,7 +206,7 @@ impl CurveVerb {
             }
         }
         take(&uses);
-        bar.finish_and_clear();
+        drop(part);
         Ok(trace)
     }
 

@@ -8,6 +8,7 @@ use esker_serve::Command;
 
 use crate::control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::verbs::attach::RunDir;
@@ -51,6 +52,8 @@ enum DetachError {
 }
 
 impl Run for Detach {
+    const PACE: Option<Pace> = Some(Pace::Waits("the end of the attachment"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let registry = self.run_dir.registry();
         let entry = registry.find(&self.what)?;

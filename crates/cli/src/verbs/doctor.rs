@@ -9,6 +9,7 @@ use crate::doctor::machine::Machine;
 use crate::doctor::place::Place;
 use crate::doctor::{examine, text};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -44,6 +45,8 @@ struct Doctor {
 struct MissingThings(String);
 
 impl Run for Doctor {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let places: Result<Vec<Place>, _> = self.places.iter().map(|path| Place::of(path)).collect();
         let places = places.map_err(|error| Failure::Usage(error.to_string()))?;

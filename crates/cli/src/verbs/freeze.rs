@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -53,9 +54,13 @@ enum FreezeError {
 }
 
 impl Run for Freeze {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let freeze = Command::Freeze { limit_ms: self.limit, patience_ms: self.patience.ms };
+        let waits = terminal.watcher().takes("waiting for requests in flight", None);
         let begun = self.control.ask(&freeze)?;
+        drop(waits);
         let number = begun["freeze"].as_u64().ok_or_else(|| FreezeError::NoNumber(begun.clone()))?;
         let Some((program, arguments)) = self.command.split_first() else {
             let limit = begun["limit_ms"].as_f64().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::fs_image::{Image, Task};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -28,6 +29,8 @@ struct CheckArgs {
 }
 
 impl Run for CheckArgs {
+    const PACE: Option<Pace> = Some(Pace::Shows("segments, checkpoints, entries of the DAT"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.image.of(Task::Check)?.check(self.json, terminal)
     }

@@ -4,6 +4,7 @@ use esker_fs_lfs::dump::Show;
 
 use crate::failure::Failure;
 use crate::fs_image::{Image, Task};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -47,6 +48,8 @@ enum What {
 }
 
 impl Run for DumpArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let show = match self.what {
             What::Superblocks => Show::Superblocks,

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::fs_image::{Image, Task};
 use crate::lfs_image::MkfsOptions;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -31,6 +32,8 @@ struct MkfsArgs {
 }
 
 impl Run for MkfsArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.image.of(Task::Mkfs)?.make(self.options, terminal)
     }

@@ -4,7 +4,7 @@ mod in_place;
 
 use std::path::{Path, PathBuf};
 
-use esker_base::Digest;
+use esker_base::{Digest, Unit};
 use esker_fs_posix::script::{Actor, EXPECTED, Outcome, Player, ScriptError, ScriptLine, ScriptOp};
 use esker_fs_posix::{Settings, World};
 use esker_vfs::{Cred, Stamp};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::fs_kinds;
+use crate::progress::{Pace, Watcher};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::virtual_files::plain;
@@ -74,6 +75,8 @@ enum PlayError {
 }
 
 impl Run for Play {
+    const PACE: Option<Pace> = Some(Pace::Shows("calls of each script"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut differing = 0;
         let mut played = Vec::new();
@@ -82,8 +85,8 @@ impl Run for Play {
             let lines = read(&name, path)?;
             let told = match (&self.inside, &self.dir) {
                 (Some(folder), _) => return in_place::inside(folder, &lines, terminal),
-                (None, Some(dir)) => in_place::play(dir, &name, &lines)?,
-                (None, None) => self.simulated(&lines)?,
+                (None, Some(dir)) => in_place::play(dir, &name, &lines, &terminal.watcher())?,
+                (None, None) => self.simulated(&name, &lines, &terminal.watcher())?,
             };
             differing += report(&name, &lines, &told, self.json, &mut played, terminal)?;
         }
@@ -96,7 +99,8 @@ impl Run for Play {
 
 impl Play {
     /// Plays a script on a new file system of ours. Answers a line for each call.
-    fn simulated(&self, lines: &[ScriptLine]) -> Result<Vec<String>, Failure> {
+    fn simulated(&self, name: &str, lines: &[ScriptLine], watcher: &Watcher) -> Result<Vec<String>, Failure> {
+        let part = watcher.part(name, Unit::Of("calls"), Some(lines.len() as u64));
         let simulation = plain(fs_kinds::find(&self.on)?, self.seed)?;
         let clock = simulation.sim.rt();
         let world = World::new(simulation.files.clone(), Settings::usual(), move || Stamp(clock.wall()));
@@ -106,6 +110,7 @@ impl Play {
             let mut outcomes: Vec<Outcome> = Vec::new();
             for op in &ops {
                 outcomes.push(actor.call(op).await);
+                part.more(1);
             }
             outcomes
         })?;

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::fs_kinds;
 use crate::lfs_image::{self, LfsImage};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::virtual_files::plain;
@@ -47,6 +48,8 @@ struct NoRoom {
 }
 
 impl Run for StatArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.kind.is_some() {
             let (about, space) = LfsImage::on(Some(&self.on))?.about(self.checkpoint, terminal)?;

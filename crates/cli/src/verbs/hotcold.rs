@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use esker_base::Errno;
+use esker_base::{Errno, Progress};
 use esker_fs_posix::script::at_once;
 use esker_trace_nfs::{AccessPattern, FillReport, HotCold};
 use serde_json::json;
 
-use crate::changed_dir::{self, Pulse};
+use crate::changed_dir;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -23,8 +24,7 @@ pub const VERB: Verb = Verb::of::<HotColdArgs>(About {
               --between runs, by `sh -c` with the number of the round in ESKER_ROUND: it lets the cleaner make room. If \
               it fails, the run ends.\n\n\
               A file system that overwrites in place, or cleans meanwhile, never gets full. Its rounds end when they \
-              have overwritten as many bytes as it has, or --writes files. Every ten seconds a line tells how far the \
-              round is.",
+              have overwritten as many bytes as it has, or --writes files.",
     examples: &[
         Example {
             line: "esker hotcold /mnt/lfs --pattern hot-cold --utilisation 75 --between 'clean-until-20-percent /mnt/lfs'",
@@ -34,6 +34,8 @@ pub const VERB: Verb = Verb::of::<HotColdArgs>(About {
     ],
 });
 
+/// What is counted.
+const FILES: &str = "files";
 const ROUNDS: u32 = 24;
 
 #[derive(clap::Args)]
@@ -83,6 +85,8 @@ enum HotColdError {
 }
 
 impl Run for HotColdArgs {
+    const PACE: Option<Pace> = Some(Pace::Shows("files of each round"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut target = changed_dir::open(&self.dir)?;
         let pattern = match self.pattern {
@@ -91,15 +95,21 @@ impl Run for HotColdArgs {
         };
         let mut simulator = HotCold::new(pattern, self.utilisation, self.sync_every, self.seed);
         let rounds = self.rounds.unwrap_or(if self.between.is_some() { ROUNDS } else { 1 });
-        let mut pulse = Pulse::new();
+        let watcher = terminal.watcher();
         let mut reports = Vec::new();
         for round in 1..=rounds {
             let mut look = |report: &FillReport| {
-                pulse.say(terminal, || format!("round {round}, {}", text(report)));
+                let of_round = |what| format!("round {round} of {rounds}, {what}");
+                let (what, done, all) = match report.overwritten {
+                    0 => ("making", report.made, report.to_make),
+                    done => ("overwriting", done, report.to_overwrite),
+                };
+                watcher.tell(Progress::of(&of_round(what), FILES, done, all));
                 true
             };
             let filled = at_once(simulator.fill(&mut target, self.writes, &mut look));
             let dir = self.dir.display().to_string();
+            watcher.clear();
             let report = filled.map_err(|error| HotColdError::Target { dir, round, error })?;
             if !self.json {
                 terminal.say(&format!("round {round}: {}", text(&report)))?;
@@ -130,7 +140,7 @@ impl HotColdArgs {
 }
 
 fn text(report: &FillReport) -> String {
-    let FillReport { made, overwritten, hot, is_full } = report;
+    let FillReport { made, overwritten, hot, is_full, .. } = report;
     let full = if *is_full { "; the file system is full" } else { "" };
     format!("{made} files made, {overwritten} overwritten, {hot} of these hot{full}")
 }

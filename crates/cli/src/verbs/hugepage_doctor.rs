@@ -3,6 +3,7 @@
 use esker_hugepage_linux::linux::doctor::examine;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
@@ -29,6 +30,8 @@ struct Doctor {
 struct Unfit(String);
 
 impl Run for Doctor {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let findings = examine();
         if self.json {

@@ -7,6 +7,7 @@ use esker_hugepage_linux::linux::knobs::Knobs;
 
 use crate::failure::Failure;
 use crate::hugepages;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -33,6 +34,8 @@ struct Restore {
 }
 
 impl Run for Restore {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let state = match &self.config {
             Some(path) => hugepages::read_config(path)?.settings.state,

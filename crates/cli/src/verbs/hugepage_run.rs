@@ -22,6 +22,7 @@ use crate::files;
 use crate::hugepages::{self, Answers, SOCKET};
 use crate::log::{Logging, start_of};
 use crate::notify;
+use crate::progress::Pace;
 use crate::signals::Signals;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -76,6 +77,8 @@ enum FileError {
 }
 
 impl Run for Manage {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let config = hugepages::read_config(&self.config)?;
         let put_back = Arc::new(OnceLock::<PutBack>::new());

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::hugepages::{Manager, text};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -26,6 +27,8 @@ struct Show {
 }
 
 impl Run for Show {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let status = self.manager.status()?;
         terminal.say(&if self.json { serde_json::to_string(&status)? } else { text::page(&status) })

@@ -11,6 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use crate::failure::Failure;
 use crate::hugepages::Manager;
 use crate::hugepages::screen::draw;
+use crate::progress::Pace;
 use crate::signals::end_of_screen;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -35,6 +36,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Run for Top {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         if !stdout().is_terminal() {
             return Err(Failure::Usage("standard output is no terminal; use esker hugepage status".to_string()));

@@ -10,6 +10,7 @@ use esker_stack::{DeviceSpec, InitError, Making, Medium, Spec, Stack, Wanted};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::{Pace, Watcher};
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -69,6 +70,8 @@ struct Created {
 }
 
 impl Run for Init {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of tables that are written"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let spec = self.stack.load_by_name()?.of_media(esker_kinds::ALL, self.device.as_deref());
         let forced = match (self.force, &self.device) {
@@ -99,6 +102,7 @@ fn make(kinds: &'static [&'static Kind], spec: &Spec, wanted: &Wanted) -> Result
     let reactor = Reactor::new(RealConfig::seeded(1))?;
     let rt = reactor.rt();
     rt.set_secrets(crate::secrets::source());
+    rt.set_watch(Some(Watcher::standard().watch()));
     let (spec, wanted) = (spec.clone(), wanted.clone());
     let made: Result<Vec<Medium>, InitError> =
         reactor.block_on(async move { Stack::init(&rt, &Pool::default(), kinds, &spec, &wanted).await });

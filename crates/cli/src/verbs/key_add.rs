@@ -5,6 +5,7 @@ use esker_rt::real::fill_random;
 
 use crate::failure::Failure;
 use crate::key_files;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -34,6 +35,8 @@ struct Add {
 }
 
 impl Run for Add {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut slots = key_files::read(&self.file)?;
         let passphrase = key_files::passphrase(self.passphrase.as_deref(), "Passphrase")?;

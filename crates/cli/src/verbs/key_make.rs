@@ -7,6 +7,7 @@ use esker_rt::real::fill_random;
 
 use crate::failure::Failure;
 use crate::key_files;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -41,6 +42,8 @@ struct Make {
 }
 
 impl Run for Make {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         key_files::demand_new(&self.file)?;
         let key = match &self.from {

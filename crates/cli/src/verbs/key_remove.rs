@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::key_files;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -28,6 +29,8 @@ struct Remove {
 }
 
 impl Run for Remove {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut slots = key_files::read(&self.file)?;
         let passphrase = key_files::passphrase(self.passphrase.as_deref(), "Passphrase to remove")?;

@@ -7,6 +7,7 @@ use esker_stack::text::check::advice;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::{Terminal, indented, table};
 use crate::verb::{About, Example, Run, Verb};
 
@@ -49,6 +50,8 @@ impl UnknownKind {
 }
 
 impl Run for Kinds {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let all = esker_kinds::ALL;
         let Some(name) = self.name else {

@@ -7,6 +7,7 @@ use esker_lab_kit::compare::{Comparison, Measured, NamedValue, Pair, compare, re
 use esker_report::{rounded, wrapped};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
@@ -49,6 +50,8 @@ struct Unreadable {
 }
 
 impl Run for Compare {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let comparison = compare(measured(&self.a)?, measured(&self.b)?)?;
         match self.json {

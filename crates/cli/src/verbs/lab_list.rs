@@ -7,6 +7,7 @@ use esker_report::{table, wrapped};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -39,6 +40,8 @@ struct List {
 }
 
 impl Run for List {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let keys = match &self.paper {
             Some(key) => vec![papers::known(key).map_err(|unknown| Failure::Usage(unknown.to_string()))?],

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use esker_base::Nanos;
 use esker_base::units::parse_span;
+use esker_base::{Nanos, Progress};
 use esker_lab::ALL;
 use esker_lab_kit::{Evaluated, Evaluation, Experiment, LabError, Spread, evaluate};
 use esker_report::rounded;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
+use crate::progress::Pace;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
@@ -46,6 +47,8 @@ struct Repeat {
 }
 
 impl Run for Repeat {
+    const PACE: Option<Pace> = Some(Pace::Shows("runs of experiments"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         repeat(&self.prefixes, self.repeat, self.budget, &self.lab, terminal)
     }
@@ -61,9 +64,10 @@ pub fn repeat(
 ) -> Result<(), Failure> {
     let experiments = chosen(prefixes)?;
     let budget = budget.map(|budget| Duration::from_nanos(budget.0));
-    let mut progress = terminal.lines();
-    let evaluation = evaluate(&experiments, &lab.options(), times, budget, &mut progress);
-    drop(progress);
+    let watcher = terminal.watcher();
+    let watch = |told: Progress<'_>| watcher.tell(told);
+    let evaluation = evaluate(&experiments, &lab.options(), times, budget, &mut watcher.lines(), &watch);
+    watcher.clear();
     match lab.json {
         true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,
         false => terminal.say(&text(&evaluation))?,

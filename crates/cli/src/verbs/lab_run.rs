@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::Path;
 
-use esker_lab::ALL;
+use esker_lab::{ALL, times};
 use esker_lab_kit::{Experiment, Figure, LabError, Report};
 use esker_report::{html, rounded};
 use esker_stack::text::check;
 
 use crate::failure::Failure;
 use crate::lab::{LabArgs, world};
+use crate::progress::Pace;
 use crate::target;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
@@ -71,6 +72,8 @@ struct LabRun {
 type Render = fn(&Report) -> Result<String, Failure>;
 
 impl Run for LabRun {
+    const PACE: Option<Pace> = Some(Pace::Shows("seconds of those that the experiment took before"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if let Some(seeds) = self.seeds {
             return repeat(&[self.name], seeds, None, &self.lab, terminal);
@@ -101,9 +104,13 @@ impl LabRun {
     }
 
     fn measure(&self, experiment: &Experiment, terminal: &mut Terminal) -> Result<Report, Failure> {
-        let mut progress = terminal.lines();
-        let report = experiment.report(&self.lab.options(), &mut progress)?;
-        drop(progress);
+        let watcher = terminal.watcher();
+        let [quick, full] = times::of(experiment.name);
+        let options = self.lab.options();
+        let seconds = if options.quick { quick } else { full };
+        let part = watcher.takes(experiment.name, seconds.map(u64::from));
+        let report = experiment.report(&options, &mut watcher.lines())?;
+        drop(part);
         match self.lab.json {
             true => terminal.say(&serde_json::to_string_pretty(&report)?)?,
             false => terminal.say(&text(&report))?,

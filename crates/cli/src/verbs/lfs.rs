@@ -5,6 +5,7 @@ use esker_serve::Command;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::lfs_image::LfsImage;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -124,6 +125,8 @@ impl Target {
 }
 
 impl Run for SnapshotArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let word = if self.undo { "checkpoint" } else { "snapshot" };
         match self.number {
@@ -134,12 +137,16 @@ impl Run for SnapshotArgs {
 }
 
 impl Run for CheckpointsArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.target.ask(terminal, &["checkpoints"])
     }
 }
 
 impl Run for CleanArgs {
+    const PACE: Option<Pace> = Some(Pace::Shows("segments"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.target.ask(terminal, &["clean"])
     }
@@ -149,6 +156,8 @@ impl Run for CleanArgs {
 const COLUMNS: [&str; 7] = ["segment", "flags", "blocks", "live", "protected", "written", "counted"];
 
 impl Run for SegmentsArgs {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let answer = self.target.answer(terminal, &["segments"])?;
         let rows: Vec<Vec<&str>> = answer.lines().map(|line| line.split(' ').collect()).collect();

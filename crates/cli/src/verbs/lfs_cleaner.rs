@@ -19,6 +19,7 @@ use esker_vfs::Answer;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::log::Logging;
+use crate::progress::Pace;
 use crate::signals::Signals;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -71,6 +72,8 @@ enum CleanerError {
 }
 
 impl Run for CleanerArgs {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         let config = read(&self.config)?;
         let (signals, hangups) = (Signals::catch()?, Signals::hangups()?);

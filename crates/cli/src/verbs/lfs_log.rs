@@ -9,6 +9,7 @@ use esker_report::{Axis, Figure, Series, html};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -102,6 +103,8 @@ impl LoggedStep {
 }
 
 impl Run for LfsLog {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let steps = self.steps()?;
         if let Some(path) = &self.plots {

@@ -8,6 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{self, About, Example, Run, Section, Verb};
 
@@ -38,6 +39,8 @@ struct Unwritable {
 }
 
 impl Run for Manual {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let Some(folder) = self.folder else {
             // As in the folder, where the verb `help` has no page of its own.

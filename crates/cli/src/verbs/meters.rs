@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::failure::Failure;
 use crate::meters::What;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -32,6 +33,8 @@ struct Meters {
 }
 
 impl Run for Meters {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         self.control.ask(&Command::Meters { what: self.what.measured(), patience_ms: self.patience.ms })?;
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, shown};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -24,6 +25,8 @@ struct Offline {
 }
 
 impl Run for Offline {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let number = self.mirror.number(&self.member)?.to_string();
         let told = self.mirror.order(&["offline", &number])?;

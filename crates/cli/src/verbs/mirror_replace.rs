@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, MirrorError, shown};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -41,6 +42,8 @@ struct Replace {
 }
 
 impl Run for Replace {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the resync"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mirror = &self.mirror;
         let number = mirror.number(&self.member)?;

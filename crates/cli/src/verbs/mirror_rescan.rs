@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::mirrors::Mirror;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -20,6 +21,8 @@ struct Rescan {
 }
 
 impl Run for Rescan {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         self.mirror.order(&["rescan"]).map(drop)
     }

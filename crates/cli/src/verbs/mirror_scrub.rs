@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, scrubbed};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -31,6 +32,8 @@ struct Scrub {
 }
 
 impl Run for Scrub {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the mirror"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.stop {
             return self.mirror.order(&["scrub", "stop"]).map(drop);

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, shown};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -23,6 +24,8 @@ struct Status {
 }
 
 impl Run for Status {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (names, told) = (self.mirror.members()?, self.mirror.order(&["members"])?);
         terminal.say(&if self.json { told.to_string() } else { shown(&names, &told) })

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::fs_kinds;
 use crate::log::Logging;
 use crate::notify;
+use crate::progress::Pace;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -129,6 +130,8 @@ impl Way {
 const FLUSH_PATIENCE: Nanos = Nanos::secs(60);
 
 impl Run for MountArgs {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let kind = fs_kinds::find(&self.kind)?;
         match (kind.needs_device, &self.on) {
@@ -163,6 +166,7 @@ impl MountArgs {
         let rt = reactor.rt();
         self.logging.start(&rt)?;
         rt.set_secrets(crate::secrets::source());
+        rt.set_watch(Some(terminal.watcher().watch()));
         let stop = notify::stopping(signals.first(&rt)?);
         let line = format!("{} is mounted at {}", order.kind.name, order.at.display());
         let mounted =
@@ -172,6 +176,8 @@ impl MountArgs {
                     SingleMount::start(&rt, &Pool::new(KEPT_BYTES_MAX), esker_kinds::ALL, on.as_ref(), &order).await
                 }
             });
+        rt.set_watch(None);
+        terminal.watcher().end();
         let mounted = mounted.map_err(refused)?;
         let control = self
             .control

@@ -1,9 +1,12 @@
 //! `esker nfs generate`: makes the text trace of an NFS server.
 
-use esker_base::Nanos;
+use std::io::{self, Read};
+
+use esker_base::{Nanos, Unit};
 use esker_trace_nfs::{NfsGenerator, NfsShape};
 
 use crate::failure::Failure;
+use crate::progress::{Pace, Part};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -71,7 +74,32 @@ fn within(text: &str, least: f64, most: f64, range: &str) -> Result<f64, String>
     number.ok_or_else(|| format!("expected a number from {range}"))
 }
 
+impl Generate {
+    /// Operations that the trace will have, about.
+    fn expected(&self, per_hour: f64) -> u64 {
+        let per_hour = self.rate.map_or(per_hour, f64::from);
+        let in_time = self.hours.map(|hours| (hours * per_hour) as u64);
+        in_time.into_iter().chain(self.operations).min().unwrap_or(0)
+    }
+}
+
+/// The text of a trace, whose operations are shown while it is read.
+struct Told<'a> {
+    trace: &'a mut NfsGenerator,
+    part: &'a Part,
+}
+
+impl Read for Told<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.trace.read(out)?;
+        self.part.done(self.trace.generated().operations);
+        Ok(read)
+    }
+}
+
 impl Run for Generate {
+    const PACE: Option<Pace> = Some(Pace::Shows("operations"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let usual = NfsShape::lair62(self.seed);
         let mut trace = NfsGenerator::new(NfsShape {
@@ -84,7 +112,11 @@ impl Run for Generate {
             operations: self.operations,
             ..usual
         });
-        std::io::copy(&mut trace, terminal.output())?;
+        let part =
+            terminal.watcher().part("trace", Unit::Of("operations"), Some(self.expected(usual.operations_per_hour)));
+        let mut text = Told { trace: &mut trace, part: &part };
+        io::copy(&mut text, terminal.output())?;
+        drop(part);
         let made = trace.generated();
         let (lines, operations, lost) = (made.lines, made.operations, made.lost);
         terminal

@@ -4,15 +4,16 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
 
-use esker_base::Nanos;
 use esker_base::units::{MIB, parse_size, size_human};
+use esker_base::{Nanos, Unit};
 use esker_fs_posix::script::at_once;
 use esker_trace_block::{Input, unpacked};
 use esker_trace_nfs::player::NfsPayload;
 use esker_trace_nfs::{Moment, NfsReplayOptions, NfsReport, replay};
 
-use crate::changed_dir::{self, Pulse};
+use crate::changed_dir;
 use crate::failure::Failure;
+use crate::progress::{Pace, Part};
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -28,7 +29,7 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
               is touched, whatever names and links a trace has.\n\n\
               A write without room waits 10 seconds up to three times, and is then counted as no_room. On a file \
               system that stays full, later ones do not wait. Damaged lines and calls that the system refuses are \
-              counted too. Every ten seconds a line tells how far the replay is. \
+              counted too. \
               One trace and seed give one tree.",
     examples: &[
         Example { line: "esker nfs replay lair62.txt.gz /mnt/lfs", does: "plays a packed trace" },
@@ -42,6 +43,8 @@ pub const VERB: Verb = Verb::of::<Replay>(About {
 /// What the program takes beside the tables of the replay, in bytes.
 const PROGRAM_BYTES: u64 = 48 * MIB;
 const MEMORY_MIN: u64 = 64 * MIB;
+/// Lines of the trace between two texts of progress.
+const LINES_PER_TEXT: u64 = 4096;
 const MINUTE: Nanos = Nanos::secs(60);
 
 #[derive(clap::Args)]
@@ -96,6 +99,8 @@ enum ReplayError {
 }
 
 impl Run for Replay {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         match &self.report {
             Some(path) => target::write(path, self.force, |file| self.play(Some(file), terminal)),
@@ -107,19 +112,32 @@ impl Run for Replay {
 impl Replay {
     fn play(&self, copy: Option<File>, terminal: &mut Terminal) -> Result<(), Failure> {
         let target = changed_dir::open(&self.dir)?;
-        let input: Input = match self.trace.as_str() {
-            "-" => Box::new(io::stdin()),
-            path => Box::new(File::open(path).map_err(|error| ReplayError::Unopened(path.to_string(), error))?),
-        };
+        let (input, part) = self.input(terminal)?;
         let trace = BufReader::new(unpacked(&self.trace, input)?);
-        let mut pulse = Pulse::new();
         let mut look = |report: &NfsReport| {
-            pulse.say(terminal, || progress(report));
+            if report.lines.is_multiple_of(LINES_PER_TEXT) {
+                part.at(&progress(report));
+            }
             true
         };
         let (report, ended) = at_once(replay(trace, target, self.options(), &mut look));
+        drop(part);
         self.print(&report, copy, terminal)?;
         Ok(ended.map_err(|error| ReplayError::Unread(self.trace.clone(), report.lines, error))?)
+    }
+
+    /// The trace, and the part that shows how many of its bytes were read, packed as they are.
+    fn input(&self, terminal: &Terminal) -> Result<(Input, Part), Failure> {
+        let part = |all| terminal.watcher().part(&self.trace, Unit::Bytes, all);
+        if self.trace == "-" {
+            let part = part(None);
+            return Ok((Box::new(part.reading(io::stdin())), part));
+        }
+        let unopened = |error| ReplayError::Unopened(self.trace.clone(), error);
+        let file = File::open(&self.trace).map_err(unopened)?;
+        // A pipe has no length.
+        let part = part(Some(file.metadata().map_err(unopened)?.len()).filter(|all| *all > 0));
+        Ok((Box::new(part.reading(file)), part))
     }
 
     fn options(&self) -> NfsReplayOptions {

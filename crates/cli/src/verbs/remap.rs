@@ -6,6 +6,7 @@ use esker_serve::command::RangeCommand;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -34,6 +35,8 @@ struct Remap {
 }
 
 impl Run for Remap {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         self.control.ask(&Command::Remap { export: self.export, ops: self.ops }).map(drop)
     }

@@ -6,6 +6,7 @@ use esker_serve::Command;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -41,6 +42,8 @@ fn bytes_of(text: &str) -> Result<u64, String> {
 }
 
 impl Run for Resize {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let Resize { export, bytes, .. } = self;
         let command = Command::Resize { export: export.clone(), bytes, patience_ms: self.patience.ms };

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::failure::Failure;
 use crate::fs_kinds;
 use crate::log::LogLevel;
+use crate::progress::Pace;
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -71,6 +72,8 @@ enum RunError {
 const SIGNALLED: i32 = 128;
 
 impl Run for Program {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (mut spec, _) = self.stack.load(terminal)?;
         let folder = TempDir::with_prefix("esker-run-").map_err(RunError::Folder)?;
@@ -85,7 +88,7 @@ impl Run for Program {
         let config = Config { file_systems: fs_kinds::file_systems(), ..self.world.config(control.clone(), &reactor) };
         let asked: Asked = Box::pin(signals.first(&rt)?);
         let served = Served::start(&rt, &Pool::new(KEPT_BYTES_MAX), esker_kinds::ALL, &spec, config)?;
-        let Some((served, asked)) = reactor.block_on(usable(served, false, asked))? else {
+        let Some((served, asked)) = reactor.block_on(usable(served, false, asked, rt.clone()))? else {
             return Err(Failure::Passed(u8::try_from(SIGNALLED + Signal::TERM.as_raw()).expect("a small number")));
         };
         let started = Started::new(&rt, &self.command, &served.ready(), &control.display().to_string());

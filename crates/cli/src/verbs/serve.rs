@@ -19,6 +19,7 @@ use crate::inherited::{Doors, Passed};
 use crate::listeners::Listeners;
 use crate::notify;
 use crate::pid_file::PidFile;
+use crate::progress::{Pace, Watcher};
 use crate::signals::Signals;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
@@ -73,6 +74,8 @@ struct Serve {
 pub const KEPT_BYTES_MAX: usize = 256 << 20;
 
 impl Run for Serve {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let passed = Passed::take()?;
         if self.background.is_asked() {
@@ -98,7 +101,7 @@ impl Run for Serve {
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
         let served = self.start(&rt, &pool, &spec, config)?;
-        let Some((served, asked)) = reactor.block_on(usable(served, self.degraded_start, asked))? else {
+        let Some((served, asked)) = reactor.block_on(usable(served, self.degraded_start, asked, rt.clone()))? else {
             tell_given_up(&rt);
             return Ok(());
         };
@@ -157,7 +160,7 @@ impl Serve {
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Waits until the layers are open, and mounts what the text says. If an export or mount cannot be used then, the start
+/// Waits until the layers are open, and shows what they recover. Then mounts what the text says. If an export or mount cannot be used then, the start
 /// is undone, unless that is allowed. It is undone too if the stop is asked for before: none then.
 ///
 /// # Errors
@@ -166,8 +169,14 @@ pub async fn usable(
     served: Served,
     degraded_start: bool,
     mut asked: Asked,
+    rt: Rt,
 ) -> Result<Option<(Served, Asked)>, Failure> {
-    if let Either::Right(()) = race(served.opened(), &mut asked).await {
+    let watcher = Watcher::standard();
+    rt.set_watch(Some(watcher.watch()));
+    let opened = race(served.opened(), &mut asked).await;
+    rt.set_watch(None);
+    watcher.end();
+    if let Either::Right(()) = opened {
         served.give_up().await;
         return Ok(None);
     }

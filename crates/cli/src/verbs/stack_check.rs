@@ -3,6 +3,7 @@
 use esker_stack::DeviceSpec;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -42,6 +43,8 @@ struct Check {
 }
 
 impl Run for Check {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (spec, _) = self.stack.load(terminal)?;
         let misfits = spec.trial(esker_kinds::ALL, size_of);

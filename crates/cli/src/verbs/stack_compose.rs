@@ -12,6 +12,7 @@ use esker_compose::{Analysis, Declaration};
 
 use crate::composition::{Answer, Loaded, Question, Refused, draw, judge};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::rewriting::{Target, rewritten};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -67,6 +68,8 @@ struct Compose {
 }
 
 impl Run for Compose {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let drawing = self.answer.claim()?;
         let claim = |file: &Option<PathBuf>| Target::claim(&self.question, file.as_ref(), self.answer.force);

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -44,6 +45,8 @@ struct Dump {
 }
 
 impl Run for Dump {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let spec = match (self.control, self.stack) {
             (Some(control), _) => control::spec(&control)?,

@@ -4,6 +4,7 @@ use esker_compose::report::{json, text};
 
 use crate::composition::{Answer, Question, draw, judge};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -40,6 +41,8 @@ struct Explain {
 }
 
 impl Run for Explain {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let output = self.answer.claim()?;
         let declared = self.question.load(terminal)?;

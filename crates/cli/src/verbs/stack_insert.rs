@@ -5,6 +5,7 @@ use esker_serve::Command;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -36,6 +37,8 @@ struct Insert {
 }
 
 impl Run for Insert {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         let Insert { control, above, patience, layer } = self;
         control.ask(&Command::Insert { device: layer, above, patience_ms: patience.ms }).map(drop)

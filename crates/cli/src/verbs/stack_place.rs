@@ -6,6 +6,7 @@ use esker_compose::search::insertion::places;
 
 use crate::composition::{Question, judge};
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -36,6 +37,8 @@ struct Place {
 }
 
 impl Run for Place {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let declared = self.question.load(terminal)?;
         let id = declared.extension(&self.extension)?;

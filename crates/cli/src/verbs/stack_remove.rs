@@ -5,6 +5,7 @@ use esker_serve::Command;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -29,6 +30,8 @@ struct Remove {
 }
 
 impl Run for Remove {
+    const PACE: Option<Pace> = Some(Pace::Waits("the answer of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         self.control.ask(&Command::Remove { name: self.name, patience_ms: self.patience.ms }).map(drop)
     }

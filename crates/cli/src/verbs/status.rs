@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -38,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Unwell(String);
 
 impl Run for Show {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let status = self.control.status(PATIENCE)?;
         match self.json {

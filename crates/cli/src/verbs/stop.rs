@@ -4,6 +4,7 @@ use esker_serve::Command;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -27,6 +28,8 @@ struct Stop {
 }
 
 impl Run for Stop {
+    const PACE: Option<Pace> = Some(Pace::Waits("the end of the server"));
+
     fn run(self, _: &mut Terminal) -> Result<(), Failure> {
         self.control.ask_and_see_off(&Command::Stop { patience_ms: self.patience })
     }

@@ -5,6 +5,7 @@ use esker_serve::Command;
 use crate::control::Control;
 use crate::failure::Failure;
 use crate::patience::Patience;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -26,6 +27,8 @@ struct SyncArgs {
 }
 
 impl Run for SyncArgs {
+    const PACE: Option<Pace> = Some(Pace::Waits("requests in flight and the flush"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let done = self.control.ask(&Command::Sync { patience_ms: self.patience.ms })?;
         terminal.say(&format!("everything is flushed; requests were held for {} ms", done["held_ms"]))

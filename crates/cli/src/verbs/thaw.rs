@@ -4,6 +4,7 @@ use esker_serve::Command;
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -29,6 +30,8 @@ struct Thaw {
 }
 
 impl Run for Thaw {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let done = self.control.ask(&Command::Thaw { freeze: self.freeze })?;
         terminal.say(&format!("freeze {}: requests were held for {} ms", done["freeze"], done["held_ms"]))

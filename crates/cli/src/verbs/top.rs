@@ -10,6 +10,7 @@ use ratatui::crossterm::event::{self, Event};
 
 use crate::control::Control;
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::signals::end_of_screen;
 use crate::terminal::Terminal;
 use crate::top::app::{App, Wish};
@@ -71,6 +72,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Run for Top {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.batch || self.once || self.json {
             return self.write(terminal);

@@ -7,6 +7,7 @@ use esker_trace_replay::report::compare::{Named, compare};
 
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -47,6 +48,8 @@ enum ReadError {
 }
 
 impl Run for Compare {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let page = self.html.clone().map(|path| Output::claim(path, &[MARK], false, "--html")).transpose()?;
         page.iter().try_for_each(Output::prepare)?;

@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use esker_trace_order::compiled::{Losses, Program, Repairs};
-use esker_trace_order::model::compile;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::recording::{self, Source};
+use crate::replaying::compiled;
 use crate::target;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -69,8 +70,10 @@ enum Unwritten {
 }
 
 impl Run for Compile {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace, actions"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let trace = self.source.read()?;
+        let trace = self.source.read(&terminal.watcher())?;
         if let Err(lost) = recording::refuse_lost(&trace, &self.source.name()) {
             recording::complain(&trace.warnings, terminal);
             return Err(lost);
@@ -80,10 +83,8 @@ impl Run for Compile {
             return Err(Unwritten::Partial(self.source.name()).into());
         }
         let warnings = trace.warnings.clone();
-        let bar = terminal.steps(trace.actions.len() as u64).with_message("compiling");
-        let compiled = compile(trace, &mut |done| bar.set_position(done));
-        bar.finish_and_clear();
-        let program = compiled.map_err(|error| Unwritten::Uncompiled(self.source.name(), error))?;
+        let program =
+            compiled(trace, &terminal.watcher()).map_err(|error| Unwritten::Uncompiled(self.source.name(), error))?;
         let contradictions = program.about().repairs.contradictions();
         let allowed = self.max_repairs.is_none_or(|max| contradictions <= max);
         let bytes = if allowed { self.write(&program)? } else { 0 };

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::replaying;
 use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
@@ -72,6 +73,8 @@ fn window(text: &str) -> Result<Range<u32>, String> {
 }
 
 impl Run for Deps {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace, actions"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let rules = chosen(&self.rules)?;
         let program = replaying::load(&self.trace, terminal)?.program;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use esker_trace_calls::generate::{Shape, apple_desktop};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::recording;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -43,6 +44,8 @@ struct Generate {
 }
 
 impl Run for Generate {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let trace = apple_desktop(Shape { seed: self.seed, threads: self.threads, scripts: self.scripts });
         recording::write(&trace, &self.output, self.force)?;

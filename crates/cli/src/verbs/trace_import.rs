@@ -6,6 +6,7 @@ use esker_trace_calls::anonymise::anonymise;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::recording::{self, Source};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -47,8 +48,10 @@ struct Import {
 }
 
 impl Run for Import {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let mut trace = self.source.read()?;
+        let mut trace = self.source.read(&terminal.watcher())?;
         let warnings = trace.warnings.clone();
         if let Some(seed) = self.anonymise {
             anonymise(&mut trace, seed);

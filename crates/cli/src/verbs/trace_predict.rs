@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_base::Nanos;
+use esker_base::{Nanos, Progress};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::{PathBytes, Platform};
 use esker_trace_replay::report::text;
@@ -10,6 +10,7 @@ use esker_trace_replay::run::without_mask;
 use esker_trace_replay::{ExchangeBy, FsyncMeans, InitMode, KernelOptions, PredictOptions, ReplayOptions, predict};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::replaying::{self, Jobs};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -61,12 +62,16 @@ struct Predict {
 }
 
 impl Run for Predict {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace and of the tree, actions"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (jobs, options) = (self.jobs.load(terminal)?, self.options());
         let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
+        reactor.rt().set_watch(Some(terminal.watcher().watch()));
         let dir = &self.dir;
-        let play = |progress: &mut dyn FnMut(_)| without_mask(|| predict(jobs, dir, &options, &reactor, progress));
-        let reports = replaying::with_bar(terminal, play)?;
+        let play =
+            |progress: &mut dyn FnMut(Progress<'_>)| without_mask(|| predict(jobs, dir, &options, &reactor, progress));
+        let reports = replaying::shown(terminal, play)?;
         if self.json {
             terminal.say(&replaying::as_json(&reports)?)?;
         } else {

@@ -6,6 +6,7 @@ use esker_base::units::size_human;
 use esker_trace_replay::{InitMode, initialise, run};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::replaying::{self, Jobs};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -44,11 +45,13 @@ struct Prepare {
 }
 
 impl Run for Prepare {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace and of the tree"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let jobs = self.jobs.load(terminal)?;
         let (tree, notes) = run::tree(&jobs)?;
         let options = self.jobs.init(self.mode);
-        let made = replaying::with_bar(terminal, |progress| initialise(&self.dir, &tree, options, progress));
+        let made = replaying::shown(terminal, |progress| initialise(&self.dir, &tree, options, progress));
         let (_, mut done) = made?;
         done.notes.extend(notes);
         if self.json {

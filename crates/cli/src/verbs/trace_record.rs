@@ -10,6 +10,7 @@ use esker_trace_record::{Gate, Method, Recorded, Settings, Target, record};
 
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -92,6 +93,8 @@ pub fn ring(text: &str) -> Result<u32, String> {
 struct Unwritable(String, std::io::Error);
 
 impl Run for Record {
+    const PACE: Option<Pace> = Some(Pace::Serves);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let target = match self.pid {
             Some(pid) => Target::Process(pid),

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use esker_base::Nanos;
 use esker_base::units::{UnitError, parse_span};
+use esker_base::{Nanos, Progress};
 use esker_rt::real::{Reactor, RealConfig};
 use esker_trace_calls::Platform;
 use esker_trace_order::rules::{NAMED, Order, Rules};
@@ -16,6 +16,7 @@ use esker_trace_replay::{
 
 use crate::failure::Failure;
 use crate::outputs::Output;
+use crate::progress::Pace;
 use crate::replaying::{self, Jobs};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -123,6 +124,8 @@ fn exchange(text: &str) -> Result<ExchangeBy, String> {
 }
 
 impl Run for Replay {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace and of the tree, actions"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let options = self.options()?;
         let json = self.json.as_ref().filter(|path| path.as_os_str() != "-");
@@ -135,8 +138,11 @@ impl Run for Replay {
                 self.files.refuse()?;
                 let jobs = self.jobs.load(terminal)?;
                 let reactor = Reactor::new(RealConfig::seeded(self.jobs.seed))?;
-                let play = |progress: &mut dyn FnMut(_)| without_mask(|| run(jobs, dir, options, &reactor, progress));
-                replaying::with_bar(terminal, play)?
+                reactor.rt().set_watch(Some(terminal.watcher().watch()));
+                let play = |progress: &mut dyn FnMut(Progress<'_>)| {
+                    without_mask(|| run(jobs, dir, options, &reactor, progress))
+                };
+                replaying::shown(terminal, play)?
             }
             None => self.simulated(options, terminal)?,
         };
@@ -160,6 +166,7 @@ impl Replay {
             cpus: self.files.cpus as usize,
         };
         let simulation = self.files.open(self.jobs.seed, terminal)?;
+        simulation.sim.rt().set_watch(Some(terminal.watcher().watch()));
         let jobs = self.jobs.load(terminal)?;
         Ok(simulate(&simulation.sim, simulation.files, jobs, &choices)?)
     }

@@ -7,6 +7,7 @@ use esker_trace_calls::{Action, Trace};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::recording::{self, Recording};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -47,8 +48,10 @@ struct Show {
 }
 
 impl Run for Show {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the trace"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let trace = recording::read(&self.recording.trace)?;
+        let trace = recording::read(&self.recording.trace, &terminal.watcher())?;
         let count = if self.summary { 0 } else { self.count.unwrap_or(usize::MAX) };
         let actions = trace.actions.iter().enumerate().skip(self.from).take(count);
         if self.json {

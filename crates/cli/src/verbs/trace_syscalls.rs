@@ -5,6 +5,7 @@ use esker_trace_calls::import::decode::{WITHOUT_FILES, known};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -28,6 +29,8 @@ struct Syscalls {
 }
 
 impl Run for Syscalls {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let names = |platform: Option<Platform>| {
             let mut names: Vec<_> = known().filter(|call| call.platform == platform).map(|call| call.name).collect();

@@ -13,8 +13,8 @@ use esker_predict::deploy::stack_toml;
 use esker_predict::plan::TARGET_BUSY;
 use esker_predict::report::{Origin, page, text};
 use esker_predict::{
-    Calibration, Candidate, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older, PredictError,
-    Prepared, SpeedChoice, Warm,
+    Calibration, Candidate, Comparison, ComparisonPlan, Limit, Load, Making, MeasuredDisk, Older, Prepared,
+    SpeedChoice, Warm,
 };
 use esker_stack::Spec;
 use esker_trace_block::Format;
@@ -22,7 +22,8 @@ use esker_trace_block::Format;
 use crate::block_trace::from_help;
 use crate::failure::Failure;
 use crate::outputs::{Output, OutputError};
-use crate::playing::{command_line, play_all, threads_of, traces, watch};
+use crate::playing::{Plays, command_line, threads_of};
+use crate::progress::Pace;
 use crate::stack_text::StackText;
 use crate::terminal::Terminal;
 use crate::verb::{self, About, Example, Run, Verb};
@@ -192,6 +193,9 @@ struct Outputs {
 }
 
 impl Run for Try {
+    const PACE: Option<Pace> =
+        Some(Pace::Shows("bytes of traces, probes of the search for a speed, requests of candidates"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if let Some(busy) = self.busy.filter(|busy| !(*busy > 0.0 && *busy < 1.0)) {
             return Err(Failure::Usage(format!(
@@ -203,11 +207,13 @@ impl Run for Try {
                 "--serve: this program only predicts; cargo install --path crates/cli installs one that serves".into(),
             ));
         }
-        let plan = self.plan(terminal)?;
+        let plays = Plays::new(terminal.watcher());
+        let plan = self.plan(&plays, terminal)?;
         let outputs = self.outputs()?;
-        let prepared = self.prepare(plan, terminal)?;
+        let prepared = self.prepare(plan, &plays)?;
         [&outputs.stack, &outputs.report, &outputs.result].into_iter().try_for_each(Output::prepare)?;
-        let comparison = compare(prepared, self.threads, terminal)?;
+        let runs = plays.candidates(&prepared, threads_of(self.threads))?;
+        let comparison = prepared.conclude(runs);
         self.write(&comparison, &outputs)?;
         match self.json {
             true => terminal.say(&comparison.to_json())?,
@@ -218,10 +224,10 @@ impl Run for Try {
 }
 
 impl Try {
-    fn plan(&self, terminal: &mut Terminal) -> Result<ComparisonPlan, Failure> {
+    fn plan(&self, plays: &Plays, terminal: &mut Terminal) -> Result<ComparisonPlan, Failure> {
         let defaults = match self.traces.as_slice() {
             [] => ComparisonPlan::embedded(),
-            paths => ComparisonPlan::of(traces(paths, self.from, self.volume.as_deref())),
+            paths => ComparisonPlan::of(plays.traces(paths, self.from, self.volume.as_deref())),
         };
         let mut candidates = Vec::new();
         for stack in &self.stacks {
@@ -255,19 +261,13 @@ impl Try {
     }
 
     /// Reads the traces, finds the speed, and adds what else is weighed beside plain devices.
-    fn prepare(&self, plan: ComparisonPlan, terminal: &Terminal) -> Result<Prepared, AdviseError> {
-        let spinner = terminal.spinner();
-        spinner.set_message("reading the traces");
-        let watch = watch(&spinner);
-        let prepared = plan.prepare(&watch).map_err(AdviseError::from).and_then(|mut prepared| {
-            if self.stacks.is_empty() && !self.plain {
-                prepared.add(trial::candidates(&prepared, self.seed)?, &watch)?;
-            }
-            prepared.check_built(&watch)?;
-            Ok(prepared)
-        });
-        spinner.finish_and_clear();
-        prepared
+    fn prepare(&self, plan: ComparisonPlan, plays: &Plays) -> Result<Prepared, AdviseError> {
+        let mut prepared = plan.prepare(&plays.watch())?;
+        if self.stacks.is_empty() && !self.plain {
+            prepared.add(trial::candidates(&prepared, self.seed)?)?;
+        }
+        prepared.check_built()?;
+        Ok(prepared)
     }
 
     fn load(&self) -> Load {
@@ -371,14 +371,6 @@ fn candidate(source: &StackText, spec: Spec, others: &[Candidate]) -> Candidate 
     let name = std::iter::once(stem.clone()).chain(numbered).find(|name| !is_taken(name)).expect("numbers do not end");
     let what = source.file().map_or("given as text".to_string(), |file| file.display().to_string());
     Candidate::of(&name, &what, spec)
-}
-
-/// Plays everything, candidates side by side on the machine's CPUs, behind a progress bar.
-fn compare(prepared: Prepared, threads: Option<NonZeroUsize>, terminal: &Terminal) -> Result<Comparison, PredictError> {
-    let bar = terminal.requests(prepared.requests());
-    let runs = play_all(&prepared, threads_of(threads), &watch(&bar));
-    bar.finish_and_clear();
-    Ok(prepared.conclude(runs?))
 }
 
 /// Serves the stack that was written, by the verb that serves any.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use esker_front_fuse::{Mount, Watch, mount_at, unmount, users_of_tree};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -50,6 +51,8 @@ enum UmountError {
 }
 
 impl Run for Umount {
+    const PACE: Option<Pace> = Some(Pace::Waits("the end of the process behind the mount"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let path = self.dir.display().to_string();
         let mount = found(&self.dir, &path)?;

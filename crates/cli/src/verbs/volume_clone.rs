@@ -1,6 +1,7 @@
 //! `esker volume clone`: makes a writable copy.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -29,6 +30,8 @@ struct Clone {
 }
 
 impl Run for Clone {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["clone".into(), self.of, self.name], told)
     }

@@ -1,6 +1,7 @@
 //! `esker volume create`: makes an empty one.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -32,6 +33,8 @@ struct Create {
 }
 
 impl Run for Create {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["create".into(), self.name, self.size], told)
     }

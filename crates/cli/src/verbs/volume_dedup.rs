@@ -1,6 +1,7 @@
 //! `esker volume dedup`: lets equal volumes share their storage.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, bytes};
@@ -30,6 +31,8 @@ struct Dedup {
 }
 
 impl Run for Dedup {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["dedup".into(), self.from, self.to], render)
     }

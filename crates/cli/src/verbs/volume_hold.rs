@@ -1,6 +1,7 @@
 //! `esker volume hold`: keeps snapshots from being deleted.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::Volumes;
@@ -24,6 +25,8 @@ struct Hold {
 }
 
 impl Run for Hold {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, ["hold".to_string()].into_iter().chain(self.names).collect(), |_| String::new())
     }

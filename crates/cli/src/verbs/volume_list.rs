@@ -1,6 +1,7 @@
 //! `esker volume list`: shows all volumes.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, bytes, name, table};
@@ -23,6 +24,8 @@ struct List {
 }
 
 impl Run for List {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["list".to_string()], render)
     }

@@ -2,10 +2,12 @@
 
 use std::io::{BufReader, IsTerminal, stdin};
 
+use esker_base::Progress;
 use esker_layer_thin::transfer::{Target, receive};
 
 use crate::failure::Failure;
-use crate::terminal::{Terminal, show};
+use crate::progress::Pace;
+use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, told};
 
@@ -42,16 +44,17 @@ struct Receive {
 }
 
 impl Run for Receive {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of data"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if stdin().is_terminal() {
             return Err(Failure::Usage("a stream comes by standard input; name a file with `<`".to_string()));
         }
-        let bar = terminal.progress("received", 0);
+        let watcher = terminal.watcher();
         let target = Target { volume: &self.volume, snapshot: self.name.as_deref(), force: self.force };
         let input = BufReader::with_capacity(1 << 20, stdin().lock());
-        let mut progress = |done, all| show(&bar, done, all);
+        let mut progress = |done, all| watcher.tell(Progress::bytes("received", done, all));
         let received = self.thin.with(|manager| Ok(receive(manager, &target, input, &mut progress)?));
-        bar.finish_and_clear();
         terminal.say(&told(&received?))
     }
 }

@@ -1,6 +1,7 @@
 //! `esker volume release`: lets held snapshots be deleted.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::Volumes;
@@ -23,6 +24,8 @@ struct Release {
 }
 
 impl Run for Release {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, ["release".to_string()].into_iter().chain(self.names).collect(), |_| String::new())
     }

@@ -1,6 +1,7 @@
 //! `esker volume rename`: changes a name.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -26,6 +27,8 @@ struct Rename {
 }
 
 impl Run for Rename {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["rename".into(), self.name, self.to], told)
     }

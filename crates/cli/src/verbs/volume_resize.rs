@@ -1,6 +1,7 @@
 //! `esker volume resize`: changes a size.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -28,6 +29,8 @@ struct Resize {
 }
 
 impl Run for Resize {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["resize".into(), self.name, self.size], told)
     }

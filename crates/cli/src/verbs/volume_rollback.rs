@@ -1,6 +1,7 @@
 //! `esker volume rollback`: gives a volume an older content.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -31,6 +32,8 @@ struct Rollback {
 }
 
 impl Run for Rollback {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut words = vec!["rollback".to_string(), self.name, self.to];
         words.extend(self.force.then(|| "force".to_string()));

@@ -6,6 +6,7 @@ use esker_layer_thin::retention::{Keep, rotate};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::Thin;
@@ -40,6 +41,8 @@ struct Rotate {
 }
 
 impl Run for Rotate {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
         let now = i64::try_from(now)?;

@@ -2,10 +2,12 @@
 
 use std::io::{IsTerminal, stdout};
 
+use esker_base::Progress;
 use esker_layer_thin::transfer::{Outgoing, send};
 
 use crate::failure::Failure;
-use crate::terminal::{Terminal, show};
+use crate::progress::Pace;
+use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::Thin;
 
@@ -41,15 +43,16 @@ struct Send {
 }
 
 impl Run for Send {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of data"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         if stdout().is_terminal() {
             return Err(Failure::Usage("a stream is no text; send standard output to a file or a program".to_string()));
         }
-        let bar = terminal.progress("sent", 0);
+        let watcher = terminal.watcher();
         let what = Outgoing { snapshot: &self.snapshot, base: self.from.as_deref(), start: self.start };
-        let mut progress = |done, all| show(&bar, done, all);
+        let mut progress = |done, all| watcher.tell(Progress::bytes("sent", done, all));
         let sent = self.thin.with(|manager| Ok(send(manager, &what, terminal.output(), &mut progress)?));
-        bar.finish_and_clear();
         sent.map(drop)
     }
 }

@@ -1,6 +1,7 @@
 //! `esker volume snapshot`: keeps what volumes hold now.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, told};
@@ -28,6 +29,8 @@ struct Snapshot {
 }
 
 impl Run for Snapshot {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, ["snapshot".to_string()].into_iter().chain(self.pairs).collect(), told)
     }

@@ -1,6 +1,7 @@
 //! `esker volume usage`: tells what volumes take.
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Volumes, bytes, name, table};
@@ -22,6 +23,8 @@ struct Usage {
 }
 
 impl Run for Usage {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         self.volumes.ask(terminal, vec!["usage".to_string()], render)
     }

@@ -48,7 +48,9 @@ impl Checker<'_> {
             }
         }
         let used = self.used("the DAT", &file, &shape, &data).await;
-        for vblock in used.into_iter().filter(|vblock| *vblock != 0) {
+        let count = used.len() as u64;
+        for (number, vblock) in (0u64..).zip(used).filter(|(_, vblock)| *vblock != 0) {
+            self.tell("the DAT", "entries", number, count);
             match self.volume.dat_entry(vblock).await {
                 Ok(entry) => self.dat_entry(vblock, &entry),
                 Err(error) => self.error(format!("entry {vblock} of the DAT"), &error),

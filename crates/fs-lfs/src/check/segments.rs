@@ -23,6 +23,7 @@ impl Checker<'_> {
             clean += u64::from(usage.is_clean());
             dirty += u64::from(usage.is_dirty());
             self.usages.insert(segment, usage);
+            self.tell("logs", "segments", segment, segments);
             if usage.is_dirty() {
                 self.segment(&at, segment, usage.head.blocks).await;
             } else if usage.head.blocks != 0 {
@@ -32,6 +33,7 @@ impl Checker<'_> {
                 self.add(Gravity::Note, &at, "it is marked as one that cannot be written", HARMLESS);
             }
         }
+        self.tell("logs", "segments", segments, segments);
         self.found.counted.segments_dirty = dirty;
         match header {
             Ok(header) => {

@@ -47,6 +47,11 @@ impl Pass {
     pub(super) fn new(inner: &Inner) -> Pass {
         Pass { before: inner.head.get().sequence, looked: RefCell::default() }
     }
+
+    /// How many segments it has looked at.
+    pub(super) fn looked(&self) -> u64 {
+        self.looked.borrow().len() as u64
+    }
 }
 
 /// What cleaning some segments takes.

@@ -7,6 +7,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
+use esker_base::Progress;
 use esker_block::{Buf, Device, Latch};
 use esker_layer_kit::{GroupCommit, Turn};
 use esker_rt::Rt;
@@ -131,13 +132,15 @@ impl Inner {
         }
         let [segment, next] = taken;
         self.head.set(LogHead { segment, offset: 0, sequence: before.sequence + 2, next, ..before });
-        for log in logs {
+        let count = logs.len() as u64;
+        for (number, log) in (1u64..).zip(logs) {
             let blocks = log.blocks(&core.geometry).or_else(|why| damaged("the log", log.place, log.place, why))?;
             for block in blocks {
                 if let Payload::Data { index, .. } = block.what {
                     self.bring_block(now, block.ino, index, block.place).await?;
                 }
             }
+            core.rt.progress(Progress::of("recovery of lfs", "logs", number, count));
         }
         self.drop_orphans().await?;
         self.make_checkpoint(self.freeze(), Cleaning::default()).await

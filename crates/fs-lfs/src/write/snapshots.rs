@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use esker_base::Errno;
+use esker_base::{Errno, Progress};
 
 use super::Inner;
 use super::clean::Pass;
@@ -46,7 +46,12 @@ impl Inner {
     async fn clean_all(&self) -> Result<String, Errno> {
         self.sync().await?;
         let pass = Rc::new(Pass::new(self));
-        while self.clean_now(&pass).await?.is_some() {}
+        let dirty = self.core.segments.get().dirty;
+        let tell = |looked| self.core.rt.progress(Progress::of("cleaning", "segments", looked, dirty));
+        while self.clean_now(&pass).await?.is_some() {
+            tell(pass.looked().min(dirty));
+        }
+        tell(dirty);
         Ok(format!("{} clean segments", self.core.segments.get().clean))
     }
 

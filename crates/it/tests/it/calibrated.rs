@@ -69,7 +69,7 @@ fn predicted(device: &Path, calibration: Calibration) -> Result<CandidateRun, Pr
         calibration: Some(("test".to_string(), calibration)),
         ..ComparisonPlan::of(vec![Trace::from_records("half", (0..400).map(record).collect())])
     };
-    let silent: Watch = std::sync::Arc::new(|_, _| {});
+    let silent: Watch = std::sync::Arc::new(|_| {});
     Ok(plan.compare(&silent)?.runs.remove(0))
 }
 

@@ -1,5 +1,6 @@
 //! OpenContext: the superblock, the journal replayed, the free map counted; or a new volume.
 
+use esker_base::Progress;
 use esker_block::{Bio, BioError, Buf};
 use esker_framing::SuperblockError;
 use esker_layer_kit::{Io, media};
@@ -75,8 +76,10 @@ impl Store {
         let records = journal::replay(superblock.set, superblock.epoch, &layout, &journal)?;
         drop(journal);
         let store = Store::of(Config { layout, ..config }, &superblock, io.rt());
-        for record in &records {
+        let count = records.len() as u64;
+        for (number, record) in (1u64..).zip(&records) {
             store.redo(io, record).await?;
+            io.rt().progress(Progress::of("journal of dedup", "records", number, count));
         }
         store.done.replayed.set(records.len() as u64);
         store.count_free(io).await?;
@@ -116,6 +119,7 @@ impl Store {
                 used += (bits[last / 8 % bits.len()] & ((1 << (last % 8)) - 1)).count_ones();
             }
             free.push(((end - first) as u32).saturating_sub(used));
+            self.rt.progress(Progress::of("free map of dedup", "blocks", end, physical));
         }
         let space = Space::new(free);
         let used = physical - space.free();
@@ -146,12 +150,14 @@ async fn format(config: &Config, io: &Io) -> Result<Superblock, OpenError> {
     let most = if config.zeroes { end - from } else { chunk(config) };
     for at in (from..end).step_by(most as usize) {
         let len = most.min(end - at);
+        io.rt().progress(Progress::bytes("tables of dedup", at - from, end - from));
         let bio = match config.zeroes {
             true => Bio::zero(at, len),
             false => Bio::write(at, Buf::zeroed(io.pool(), len as usize)),
         };
         io.submit(bio.tagged(METADATA).to(io.lower(0))).await.result?;
     }
+    io.rt().progress(Progress::bytes("tables of dedup", end - from, end - from));
     flush(io).await?;
     let superblock = Superblock { set: io.rt().unique(), epoch: 1, layout: config.layout, mapped: 0, used: 0 };
     write_superblock(io, &superblock, config).await?;

@@ -1,6 +1,8 @@
 //! Opening: the map as it was left, or a new one on a blank lower device.
 
-use esker_base::Bits;
+use std::cell::Cell;
+
+use esker_base::{Bits, Progress};
 use esker_block::{Bio, BioError, Buf, Class, Latch, Limits, OpKind, Support, Tag};
 use esker_framing::{SuperblockError, cell, seal};
 
@@ -20,6 +22,10 @@ use crate::turn::Turn;
 
 /// What requests of a map are marked with.
 pub(super) const METADATA: Tag = Tag::of(Class::Metadata);
+/// The part of opening that reads the map.
+const PART: &str = "map of slots";
+/// The part that makes one.
+const EMPTY: &str = "empty map of slots";
 /// Bytes of one request at most.
 const CHUNK: u64 = 1 << 20;
 
@@ -38,7 +44,15 @@ impl SlotMap {
             head => head?,
         };
         head.layout.check_asked(head.kind, shape)?;
-        let mut recovered = recover(head, limits.size, &read).await?;
+        // Two halves of the journal and two images are read.
+        let (done, all) = (Cell::new(0), 2 * (head.layout.journal + head.layout.image_len()));
+        let counted = async |at, len| {
+            done.set(done.get() + len);
+            io.rt().progress(Progress::bytes(PART, done.get().min(all - 1), all));
+            read(at, len).await
+        };
+        let mut recovered = recover(head, limits.size, &counted).await?;
+        io.rt().progress(Progress::bytes(PART, all, all));
         let unit = u64::from(limits.block).max(SECTOR as u64) / SECTOR as u64;
         if recovered.is_begun && !(recovered.next - recovered.first).is_multiple_of(unit) {
             return Err(MapError::Blocks(unit * SECTOR as u64));
@@ -159,13 +173,16 @@ pub(super) async fn zero(
     most: u64,
     natively: bool,
 ) -> Result<(), BioError> {
+    let all = bytes.end - bytes.start;
     for at in bytes.clone().step_by(most as usize) {
         let len = most.min(bytes.end - at);
+        io.rt().progress(Progress::bytes(EMPTY, at - bytes.start, all));
         let bio = match natively {
             true => Bio::zero(at, len),
             false => Bio::write(at, Buf::zeroed(io.pool(), len as usize)),
         };
         io.submit(bio.tagged(METADATA).to(io.lower(lower))).await.result?;
     }
+    io.rt().progress(Progress::bytes(EMPTY, all, all));
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! How often traces are decoded and candidates are played.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
@@ -42,17 +44,21 @@ fn traces_that_fit_in_memory_are_decoded_once_and_others_give_the_same_result() 
 /// A plan that searches its speed, prepared, and the requests that were played of its candidate 0 so far and from then
 /// on.
 fn played(verify: bool) -> (Comparison, u64, u64) {
-    let told = Arc::new(AtomicU64::new(0));
+    let told: Arc<Mutex<BTreeMap<String, (u64, Option<u64>)>>> = Arc::default();
     let counter = told.clone();
-    let watch: Watch = Arc::new(move |_, more| {
-        counter.fetch_add(more, Ordering::Relaxed);
+    let watch: Watch = Arc::new(move |told| {
+        counter.lock().unwrap().insert(told.part.to_string(), (told.done, told.total));
     });
     let searched = ComparisonPlan { speed: SpeedChoice::Busy(0.7), verify, ..plan(vec![busy("a", 6000)], Vec::new()) };
     let prepared = searched.prepare(&watch).unwrap();
     let planned = prepared.requests();
-    told.store(0, Ordering::Relaxed);
+    let probes = std::mem::take(&mut *told.lock().unwrap());
+    assert!(!probes.is_empty() && probes.iter().all(|(part, _)| part.starts_with("probe ")), "{probes:?}");
+    assert!(probes.values().all(|(done, total)| Some(*done) == *total), "{probes:?}");
     let runs = (0..prepared.candidates().len()).map(|at| prepared.run(at, &watch).unwrap()).collect();
-    (prepared.conclude(runs), planned, told.load(Ordering::Relaxed))
+    let told = told.lock().unwrap();
+    assert!(told.values().all(|(done, total)| Some(*done) == *total), "{told:?}");
+    (prepared.conclude(runs), planned, told.values().map(|(done, _)| done).sum())
 }
 
 #[test]

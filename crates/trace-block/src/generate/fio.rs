@@ -134,6 +134,14 @@ impl FioTrace {
         }
     }
 
+    /// How much of the requests came, from 0 to 1: the mean of all processes.
+    pub fn share(&self) -> f64 {
+        let all: u64 = self.plan.jobs.iter().map(|job| job.clones).sum();
+        let ended = self.begun as usize - self.processes.len();
+        let shares = self.processes.iter().map(|process| process.running.share()).sum::<f64>();
+        (ended as f64 + shares) / all.max(1) as f64
+    }
+
     /// Begins the jobs up to the next that waits; whether there were any.
     fn begin(&mut self) -> bool {
         self.processes.clear();

@@ -1,11 +1,11 @@
 //! Whole runs in virtual time: the initial tree, one or several traces on it at once, and their reports.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use esker_base::Time;
+use esker_base::{Progress, Time};
 use esker_fs_posix::{Settings, World};
 use esker_rt::Rt;
 use esker_rt::mem::Pool;
@@ -31,7 +31,7 @@ use crate::script::{Script, Speed};
 use crate::settled;
 use crate::tally::Tally;
 use crate::target::Target;
-use crate::watchdog::{Stuck, describe_one};
+use crate::watchdog::{ACTIONS, Stuck, describe_one};
 
 /// The choices of a simulated replay.
 #[derive(Clone, Debug)]
@@ -149,7 +149,12 @@ struct Stage {
     moved: Vec<Notify>,
     doing: RefCell<Vec<Option<(u32, State)>>>,
     played: RefCell<Vec<Option<Played>>>,
+    /// Actions that are complete.
+    done: Cell<u64>,
 }
+
+/// Actions between two reports.
+const STRIDE: u64 = 256;
 
 impl Stage {
     fn new(rt: &Rt, script: Arc<Script>) -> Rc<Stage> {
@@ -159,10 +164,27 @@ impl Stage {
             moved: (0..threads).map(|_| Notify::default()).collect(),
             doing: RefCell::new(vec![None; players]),
             played: RefCell::new(vec![None; players]),
+            done: Cell::new(0),
             tally: Arc::default(),
             rt: rt.clone(),
             script,
         })
+    }
+
+    fn complete(&self) {
+        let done = self.done.get() + 1;
+        self.done.set(done);
+        if done.is_multiple_of(STRIDE) {
+            self.tell(done);
+        }
+    }
+
+    fn actions(&self) -> u64 {
+        self.script.parts().iter().map(|part| part.len() as u64).sum()
+    }
+
+    fn tell(&self, done: u64) {
+        self.rt.progress(Progress::of("replay", ACTIONS, done, self.actions()));
     }
 
     fn is_met(&self, wait: Wait) -> bool {
@@ -227,7 +249,11 @@ impl Target for OnFiles {
     }
 
     fn reach(&mut self, thread: u32, mark: u32) {
-        self.stage.marks.borrow_mut()[thread as usize] = mark;
+        let before = std::mem::replace(&mut self.stage.marks.borrow_mut()[thread as usize], mark);
+        // Each action has two marks, and may reach the second one twice.
+        if before < mark && mark.is_multiple_of(2) {
+            self.stage.complete();
+        }
         self.stage.moved[thread as usize].notify_all();
     }
 
@@ -285,6 +311,7 @@ fn play_all(sim: &Sim, shared: &Rc<Shared>, scripts: Vec<Arc<Script>>) -> Vec<Fi
     };
     // A world that stands still is told by the players that never ended.
     let _halt = sim.try_block_on(all);
+    stages.iter().for_each(|stage| stage.tell(stage.actions()));
     let kind = shared.process.world().files().about().kind;
     stages.iter().map(|stage| stage.finish(kind)).collect()
 }

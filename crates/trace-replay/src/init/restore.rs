@@ -5,12 +5,13 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use esker_base::Progress;
 use esker_trace_calls::{Entry, EntryKind, PathBytes};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::manifest::{Manifest, Mark};
-use super::{InitError, Progress, Wanted, data, kernel, scan};
+use super::{InitError, TREE_PART, Wanted, data, kernel, scan};
 use crate::content::Content;
 use crate::report::Initialised;
 use crate::root::{Base, Cache, ParentDir, Root, is};
@@ -34,10 +35,12 @@ pub(super) struct Restore<'a> {
     /// How many names each hard-link group has.
     names: BTreeMap<u64, u64>,
     needed: u64,
-    report: &'a mut dyn FnMut(Progress),
+    report: &'a mut dyn FnMut(Progress<'_>),
     /// What was done.
     pub done: Initialised,
-    told: Progress,
+    /// Entries that were put right, and bytes of their files.
+    entries: u64,
+    right: u64,
 }
 
 /// What was tried, for messages.
@@ -50,7 +53,7 @@ impl<'a> Restore<'a> {
         wanted: &'a Wanted,
         before: &'a Manifest,
         seed: u64,
-        report: &'a mut dyn FnMut(Progress),
+        report: &'a mut dyn FnMut(Progress<'_>),
     ) -> Restore<'a> {
         let needed = wanted.values().map(data).fold(0, u64::saturating_add);
         let mut names = BTreeMap::new();
@@ -70,7 +73,8 @@ impl<'a> Restore<'a> {
             needed,
             report,
             done: Initialised { entries: wanted.len() as u64, ..Initialised::default() },
-            told: Progress { entries_all: wanted.len() as u64, bytes_all: needed, ..Progress::default() },
+            entries: 0,
+            right: 0,
         }
     }
 
@@ -92,10 +96,11 @@ impl<'a> Restore<'a> {
         self.check_space()?;
         for (path, entry) in self.wanted {
             self.put_right(path, entry).map_err(|tried| self.error(path, tried))?;
-            self.told.entries += 1;
-            self.told.bytes = self.told.bytes.saturating_add(data(entry));
-            (self.report)(self.told);
+            self.entries += 1;
+            self.right = self.right.saturating_add(data(entry));
+            self.tell(self.right);
         }
+        self.tell(self.needed);
         // What is in a directory changes its times: they come last, and so do permissions that would keep us out.
         for (path, entry) in self.wanted.iter().rev().filter(|(_, entry)| entry.kind == EntryKind::Directory) {
             self.finish_directory(path, entry).map_err(|tried| self.error(path, tried))?;
@@ -106,6 +111,10 @@ impl<'a> Restore<'a> {
             self.after.note(path, Mark::of(&stat));
         }
         Ok(std::mem::take(&mut self.after))
+    }
+
+    fn tell(&mut self, bytes: u64) {
+        (self.report)(Progress::bytes(TREE_PART, bytes, self.needed));
     }
 
     fn open_root(&self) -> Result<OwnedFd, Errno> {
@@ -154,8 +163,8 @@ impl<'a> Restore<'a> {
         InitError::NoSpace {
             dir: self.dir.to_path_buf(),
             path: path.clone(),
-            made: self.told.entries,
-            all: self.told.entries_all,
+            made: self.entries,
+            all: self.wanted.len() as u64,
             bytes: self.done.bytes,
             needed: self.needed,
             free,
@@ -317,7 +326,7 @@ impl<'a> Restore<'a> {
                 (chunk, at) = (&chunk[written..], at + written as u64);
                 self.done.bytes += written as u64;
             }
-            (self.report)(Progress { bytes: self.told.bytes.saturating_add(at - from), ..self.told });
+            self.tell(self.right.saturating_add(at - from));
         }
         Ok(())
     }

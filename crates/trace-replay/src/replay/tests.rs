@@ -54,7 +54,8 @@ fn play_after(
     meddle(&root);
     let script = Arc::new(Script::new(program.clone(), order, speed));
     let reactor = Reactor::new(RealConfig::seeded(1)).unwrap();
-    let finished = reactor.block_on(replay(reactor.rt(), script, Arc::new(root), options)).unwrap();
+    let finished =
+        reactor.block_on(replay(reactor.rt(), "replay".to_string(), script, Arc::new(root), options)).unwrap();
     let heading = Heading {
         trace: "test".into(),
         dir: "run".into(),

@@ -2,16 +2,18 @@
 //! root belong to a whole process. It is this program again, with the script as its standard input.
 
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use esker_base::Unit;
 use esker_fs_host::Host;
 use esker_fs_host::place::{enter, obstacle};
 use esker_fs_posix::script::{Player, ScriptLine, at_once};
 
 use crate::failure::Failure;
+use crate::progress::Watcher;
 use crate::terminal::Terminal;
 
 /// Why a script was not played.
@@ -35,7 +37,7 @@ enum InPlaceError {
 ///
 /// # Errors
 /// What keeps it from being played.
-pub(super) fn play(dir: &Path, name: &str, lines: &[ScriptLine]) -> Result<Vec<String>, Failure> {
+pub(super) fn play(dir: &Path, name: &str, lines: &[ScriptLine], watcher: &Watcher) -> Result<Vec<String>, Failure> {
     if !rustix::process::geteuid().is_root() {
         let found = lines.iter().find_map(|line| Some((line, obstacle(&line.op)?)));
         if let Some((ScriptLine { op, number, .. }, why)) = found {
@@ -48,12 +50,12 @@ pub(super) fn play(dir: &Path, name: &str, lines: &[ScriptLine]) -> Result<Vec<S
     let folder = tempfile::Builder::new().prefix("esker-play-").tempdir_in(dir).map_err(unusable)?;
     // As the root of a new file system: all users search it.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).map_err(unusable)?;
-    let told = in_a_process(folder.path(), name, lines);
+    let told = in_a_process(folder.path(), name, lines, watcher);
     remove(folder)?;
     told
 }
 
-fn in_a_process(folder: &Path, name: &str, lines: &[ScriptLine]) -> Result<Vec<String>, Failure> {
+fn in_a_process(folder: &Path, name: &str, lines: &[ScriptLine], watcher: &Watcher) -> Result<Vec<String>, Failure> {
     let start = |error| InPlaceError::Start(name.to_string(), error);
     let program = std::env::current_exe().map_err(start)?;
     let mut child = Command::new(program)
@@ -67,8 +69,14 @@ fn in_a_process(folder: &Path, name: &str, lines: &[ScriptLine]) -> Result<Vec<S
     let text: String = lines.iter().map(|line| format!("{}\n", line.op)).collect();
     // A process that does not read it has ended, and says why.
     let _unread = child.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+    let part = watcher.part(name, Unit::Of("calls"), Some(lines.len() as u64));
+    let mut told = Vec::new();
+    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).split(b'\n')) {
+        told.push(String::from_utf8_lossy(&line.map_err(start)?).into_owned());
+        part.more(1);
+    }
+    // It says why it ends when it ends.
     let output = child.wait_with_output().map_err(start)?;
-    let told: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_string).collect();
     if output.status.success() && told.len() == lines.len() {
         return Ok(told);
     }

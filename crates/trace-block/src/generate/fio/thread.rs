@@ -91,11 +91,26 @@ impl Running {
         Some(ask)
     }
 
+    /// How much of its requests came, from 0 to 1, by the bound that is nearest.
+    pub(super) fn share(&self) -> f64 {
+        if self.is_over() {
+            return 1.0;
+        }
+        let of = |done: u64, all: u64| done as f64 / all.max(1) as f64;
+        let moved = if self.job.is_time_based { 0.0 } else { of(self.moved(), self.job.total) };
+        let requests = self.job.requests_max.map_or(0.0, |most| of(self.requests, most));
+        let time = self.job.runtime.map_or(0.0, |runtime| of(self.now.0, runtime.0));
+        moved.max(requests).max(time).min(1.0)
+    }
+
+    fn moved(&self) -> u64 {
+        self.issued.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+    }
+
     fn is_over(&self) -> bool {
-        let moved: u64 = self.issued.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes));
         self.has_run_out
             || self.job.requests_max.is_some_and(|most| self.requests >= most)
-            || !self.job.is_time_based && moved >= self.job.total
+            || !self.job.is_time_based && self.moved() >= self.job.total
     }
 
     fn flush(&self) -> Ask {
