@@ -45,8 +45,8 @@ impl std::fmt::Display for Stuck {
     }
 }
 
-/// Waits until all players have ended, and reports their actions as part `what`. Stops them if nothing happens for longer
-/// than `patience` and their calls allow.
+/// Waits until all players have ended, and reports their actions as part `what`. Stops them if nothing happens for
+/// longer than `patience` and their calls allow.
 pub(crate) async fn watch(
     rt: &Rt,
     what: &str,

@@ -160,8 +160,9 @@ impl Serve {
 /// The signal that asks to stop.
 pub type Asked = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Waits until the layers are open, and shows what they recover. Then mounts what the text says. If an export or mount cannot be used then, the start
-/// is undone, unless that is allowed. It is undone too if the stop is asked for before: none then.
+/// Waits until the layers are open, and mounts what the text says. Shows what is recovered. If an export or mount
+/// cannot be used then, the start is undone, unless that is allowed. It is undone too if the stop is asked for before:
+/// none then.
 ///
 /// # Errors
 /// What cannot be used.
@@ -173,14 +174,13 @@ pub async fn usable(
 ) -> Result<Option<(Served, Asked)>, Failure> {
     let watcher = Watcher::standard();
     rt.set_watch(Some(watcher.watch()));
-    let opened = race(served.opened(), &mut asked).await;
-    rt.set_watch(None);
-    watcher.end();
-    if let Either::Right(()) = opened {
+    if let Either::Right(()) = race(served.opened(), &mut asked).await {
         served.give_up().await;
         return Ok(None);
     }
     served.mount().await;
+    rt.set_watch(None);
+    watcher.end();
     match degraded(&served).filter(|_| !degraded_start) {
         None => Ok(Some((served, asked))),
         Some(why) => {
