@@ -5,6 +5,7 @@ mod collect;
 mod crash;
 mod erase;
 mod heads;
+mod images;
 mod log;
 mod named;
 mod part;

@@ -72,13 +72,14 @@ impl<V: Remap> Manager<V> {
     async fn transfer(&self, below: &Below, step: &Transfer) -> Result<Value, ManageError> {
         match step {
             Transfer::Changes { name, start, base } => self.changes(name, *start, base.as_deref()),
+            Transfer::Map { name, start, base } => self.map(name, *start, base.as_deref()),
             Transfer::Read { name, id, start, bytes } => self.read(below, (name, *id), *start, *bytes).await,
             Transfer::Begin(incoming) => self.begin(below, incoming).await,
             Transfer::Data { volume, start, base64 } => self.store(below, volume, *start, base64).await,
             Transfer::Zero { volume, start, bytes } => self.empty(below, volume, *start, *bytes).await,
             Transfer::Keep { volume, start } => self.keep(below, volume, *start).await,
             Transfer::End { volume, snapshot, force } => {
-                let entry = self.end(below, volume, snapshot, *force).await?;
+                let entry = self.end(below, volume, snapshot.as_deref(), *force).await?;
                 Ok(self.describe(&entry))
             }
         }

@@ -105,7 +105,8 @@ impl<V: Remap> Manager<V> {
             None => {}
         }
         if source.blocks > entry.capacity {
-            return Err(ManageError::Narrow(name.to_string(), entry.capacity * self.block(), to.to_string()));
+            let advice = format!("make a clone of \"{to}\" instead");
+            return Err(ManageError::Narrow(name.to_string(), entry.capacity * self.block(), advice));
         }
         self.demand_free(name, entry.blocks, source.blocks)?;
         self.note_change(below, name, 0..entry.blocks.max(source.blocks));

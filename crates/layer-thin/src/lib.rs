@@ -13,11 +13,13 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test panics in such an arm"))]
 
+pub mod areas;
 mod carry;
 pub mod catalogue;
 mod change;
 mod edit;
 mod gaps;
+pub mod images;
 pub mod order;
 pub mod ports;
 mod receive;
@@ -129,8 +131,8 @@ pub enum ManageError {
     /// Not Base64.
     #[error("the data is no Base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// Not enough room where it is.
-    #[error("\"{0}\" has room for {1} bytes where it lies; make a clone of \"{2}\" instead")]
+    /// Not enough room where it is, and what to do.
+    #[error("\"{0}\" has room for {1} bytes where it lies; {2}")]
     Narrow(String, u64, String),
     /// The logical space is given out.
     #[error("there is no room in the logical space for {0} more bytes; delete volumes")]

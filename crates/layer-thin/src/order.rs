@@ -23,11 +23,16 @@ pub const ALL: &[OrderInfo] = &[
         "SNAPSHOT START [BASE]",
         "Shows the ranges of a snapshot that hold data, or that differ from BASE.",
     ),
+    info(
+        "map",
+        "VOLUME START [BASE]",
+        "Shows the ranges of a volume that hold data now, or that the map leads elsewhere than those of BASE.",
+    ),
     info("read", "SNAPSHOT ID START SIZE", "Reads a snapshot, as Base64."),
     info(
         "receive",
         "VOLUME SNAPSHOT SIZE CONTENT BASE START [force]",
-        "Makes ready to receive a snapshot of a volume.",
+        "Makes ready to receive a snapshot of a volume; `-` as SNAPSHOT: the volume alone.",
     ),
     info("receive-data", "VOLUME START BASE64", "Stores bytes of the snapshot that a volume receives."),
     info("receive-zero", "VOLUME START SIZE", "Empties a range of the snapshot that a volume receives."),
@@ -35,7 +40,7 @@ pub const ALL: &[OrderInfo] = &[
     info(
         "receive-end",
         "VOLUME SNAPSHOT [force]",
-        "Gives a volume the size and content that it received, and keeps them as a snapshot.",
+        "Gives a volume the size and content that it received, and keeps them as a snapshot, unless that is `-`.",
     ),
 ];
 
@@ -116,6 +121,15 @@ pub enum Transfer {
         /// The other one.
         base: Option<String>,
     },
+    /// Tell which ranges of a volume hold data, or differ from those of another one, now.
+    Map {
+        /// The volume.
+        name: String,
+        /// First byte that counts.
+        start: u64,
+        /// The other one.
+        base: Option<String>,
+    },
     /// Read a snapshot.
     Read {
         /// Its name.
@@ -158,8 +172,8 @@ pub enum Transfer {
     End {
         /// The volume that receives.
         volume: String,
-        /// The name of the snapshot.
-        snapshot: String,
+        /// The name of the snapshot, if the content is kept as one.
+        snapshot: Option<String>,
         /// Even if it is served or has changed.
         force: bool,
     },
@@ -170,8 +184,8 @@ pub enum Transfer {
 pub struct Incoming {
     /// The volume that is to have it.
     pub volume: String,
-    /// The name of the snapshot.
-    pub snapshot: String,
+    /// The name of the snapshot, if the content is kept as one.
+    pub snapshot: Option<String>,
     /// Its bytes.
     pub bytes: u64,
     /// The number of its content.
@@ -248,7 +262,7 @@ impl Order {
             ["hold" | "release", ref names @ ..] if !names.is_empty() => {
                 Order::Hold { names: names.iter().map(ToString::to_string).collect(), held: words[0] == "hold" }
             }
-            ["changes" | "read" | "receive", ..] => Transfer::parse(&words).map(Order::Transfer)?,
+            ["changes" | "map" | "read" | "receive", ..] => Transfer::parse(&words).map(Order::Transfer)?,
             [step, ..] if step.starts_with("receive-") => Transfer::parse(&words).map(Order::Transfer)?,
             ["rename", name, to] => Order::Rename { name: name.to_string(), to: to.to_string() },
             ["dedup", from, to] => Order::Dedup { from: from.to_string(), to: to.to_string() },
@@ -262,10 +276,16 @@ impl Transfer {
         let number = |text: &str| text.parse().map_err(|_| OrderError::Number(text.to_string()));
         let content = |text: &str| u128::from_str_radix(text, 16).map_err(|_| OrderError::Number(text.to_string()));
         let is_flag = |flag: &[&str]| matches!(flag, [] | ["force"]);
+        // No name begins so.
+        let kept = |snapshot: &str| (snapshot != "-").then(|| snapshot.to_string());
         Ok(match *words {
             ["changes", name, start] => Transfer::Changes { name: name.to_string(), start: number(start)?, base: None },
             ["changes", name, start, base] => {
                 Transfer::Changes { name: name.to_string(), start: number(start)?, base: Some(base.to_string()) }
+            }
+            ["map", name, start, ref base @ ..] if base.len() < 2 => {
+                let base = base.first().map(ToString::to_string);
+                Transfer::Map { name: name.to_string(), start: number(start)?, base }
             }
             ["read", name, id, start, bytes] => {
                 Transfer::Read { name: name.to_string(), id: number(id)?, start: number(start)?, bytes: number(bytes)? }
@@ -273,7 +293,7 @@ impl Transfer {
             ["receive", volume, snapshot, bytes, this, base, start, ref flag @ ..] if is_flag(flag) => {
                 Transfer::Begin(Incoming {
                     volume: volume.to_string(),
-                    snapshot: snapshot.to_string(),
+                    snapshot: kept(snapshot),
                     bytes: number(bytes)?,
                     content: content(this)?,
                     base: content(base)?,
@@ -289,8 +309,7 @@ impl Transfer {
             }
             ["receive-keep", volume, start] => Transfer::Keep { volume: volume.to_string(), start: number(start)? },
             ["receive-end", volume, snapshot, ref flag @ ..] if is_flag(flag) => {
-                let force = !flag.is_empty();
-                Transfer::End { volume: volume.to_string(), snapshot: snapshot.to_string(), force }
+                Transfer::End { volume: volume.to_string(), snapshot: kept(snapshot), force: !flag.is_empty() }
             }
             _ => return Err(OrderError::unknown(words)),
         })

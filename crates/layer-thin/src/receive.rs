@@ -25,7 +25,7 @@ impl<V: Remap> Manager<V> {
     /// Makes ready to receive, or to go on: tells how many bytes are there.
     pub(super) async fn begin(&self, below: &Below, incoming: &Incoming) -> Result<Value, ManageError> {
         let blocks = self.blocks_of(incoming.bytes)?;
-        self.demand_new(&incoming.snapshot)?;
+        incoming.snapshot.as_deref().map_or(Ok(()), |snapshot| self.demand_new(snapshot))?;
         if let Some(entry) = self.with_content(incoming.content) {
             return Err(ManageError::Received(entry.name));
         }
@@ -112,20 +112,20 @@ impl<V: Remap> Manager<V> {
         Ok(json!({ "received_bytes": start }))
     }
 
-    /// Gives the volume what was received. Its snapshot is the answer.
+    /// Gives the volume what was received. The answer is its snapshot, or the volume if none is kept.
     pub(super) async fn end(
         &self,
         below: &Below,
         volume: &str,
-        snapshot: &str,
+        snapshot: Option<&str>,
         force: bool,
     ) -> Result<Entry, ManageError> {
         let (place, received) = self.incomplete(volume)?;
-        self.demand_new(snapshot)?;
+        snapshot.map_or(Ok(()), |snapshot| self.demand_new(snapshot))?;
         let base = self.catalogue.borrow().iter().find(|entry| entry.id == received.parent).cloned();
         let incoming = Incoming {
             volume: volume.to_string(),
-            snapshot: snapshot.to_string(),
+            snapshot: snapshot.map(str::to_string),
             bytes: received.blocks * self.block(),
             content: received.content,
             base: base.as_ref().map_or(0, |base| base.content),
@@ -135,17 +135,20 @@ impl<V: Remap> Manager<V> {
         let target = self.demand_target(below, &incoming, base.as_ref()).await?;
         let (block, blocks) = (self.block(), received.blocks);
         let src = bytes_of(received.range(), block);
+        let given = |start: u64| match snapshot {
+            Some(_) => RangeOp::Clone { src, dst: start * block },
+            None => RangeOp::Move { src, dst: start * block },
+        };
         let (mut ranges, mut edit) = (Vec::new(), Edit::of(&self.catalogue));
         let parent = match target {
             None => {
-                let start = self.add(&mut edit, volume, Made { blocks, ..Made::default() })?;
-                ranges.push(RangeOp::Clone { src, dst: start * block });
+                ranges.push(given(self.add(&mut edit, volume, Made { blocks, ..Made::default() })?));
                 self.entry(volume)?.1.id
             }
             Some((place, target)) => {
                 self.demand_free(volume, target.blocks, blocks)?;
                 self.note_change(below, volume, 0..target.blocks.max(blocks));
-                ranges.push(RangeOp::Clone { src, dst: target.start * block });
+                ranges.push(given(target.start));
                 if blocks < target.blocks {
                     ranges.push(delete(target.start + blocks..target.start + target.blocks, block));
                 }
@@ -154,10 +157,14 @@ impl<V: Remap> Manager<V> {
                 id
             }
         };
-        let kept = Entry { name: snapshot.to_string(), parent, read_only: true, received: None, ..received };
-        edit.put(place, kept.clone())?;
+        match snapshot {
+            Some(name) => {
+                edit.put(place, Entry { name: name.to_string(), parent, read_only: true, received: None, ..received })?;
+            }
+            None => edit.take(place),
+        }
         self.commit(below, ranges, edit).await?;
-        Ok(kept)
+        Ok(self.entry(snapshot.unwrap_or(volume))?.1)
     }
 
     /// The volume that is to have what is received, if there is one: it must be as the base, unless that does not
@@ -184,7 +191,8 @@ impl<V: Remap> Manager<V> {
             None => {}
         }
         if blocks > target.capacity {
-            return Err(ManageError::Narrow(name.clone(), target.capacity * self.block(), incoming.snapshot.clone()));
+            let advice = "give what comes another name, and make a clone of that".to_string();
+            return Err(ManageError::Narrow(name.clone(), target.capacity * self.block(), advice));
         }
         match base {
             _ if incoming.force => {}

@@ -15,18 +15,30 @@ impl<V: Remap> Manager<V> {
     pub(super) fn changes(&self, name: &str, start: u64, base: Option<&str>) -> Result<Value, ManageError> {
         let entry = self.sent(name)?;
         let base = base.map(|base| self.sent(base)).transpose()?;
+        let mut told = self.told(&entry, start, base.as_ref())?;
+        told["content"] = format!("{:x}", entry.content).into();
+        told["base"] = format!("{:x}", base.map_or(0, |base| base.content)).into();
+        Ok(told)
+    }
+
+    /// The same of any volume, as it is at this look.
+    pub(super) fn map(&self, name: &str, start: u64, base: Option<&str>) -> Result<Value, ManageError> {
+        let (_, entry) = self.whole(name)?;
+        let base = base.map(|base| Ok::<_, ManageError>(self.whole(base)?.1)).transpose()?;
+        self.told(&entry, start, base.as_ref())
+    }
+
+    fn told(&self, entry: &Entry, start: u64, base: Option<&Entry>) -> Result<Value, ManageError> {
         let block = self.block();
         if start > entry.blocks * block || !start.is_multiple_of(block) {
-            return Err(ManageError::Outside(0, start, name.to_string()));
+            return Err(ManageError::Outside(0, start, entry.name.clone()));
         }
-        let (changed, next) = self.look(&entry, base.as_ref(), start / block);
+        let (changed, next) = self.look(entry, base, start / block);
         let bytes = |at: u64| (at - entry.start) * block;
         let told = |run: &Changed| json!([bytes(run.blocks.start), bytes(run.blocks.end), run.is_mapped]);
         Ok(json!({
             "name": entry.name,
             "id": entry.id,
-            "content": format!("{:x}", entry.content),
-            "base": format!("{:x}", base.map_or(0, |base| base.content)),
             "bytes": entry.blocks * block,
             "block": block,
             "ranges": changed.iter().map(told).collect::<Vec<_>>(),

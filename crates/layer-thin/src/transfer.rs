@@ -27,6 +27,12 @@ pub enum TransferError<E> {
     /// The stream cannot be written.
     #[error("the stream cannot be written: {0}")]
     Output(io::Error),
+    /// The image cannot be read.
+    #[error("the image cannot be read: {0}")]
+    Source(io::Error),
+    /// The image cannot be written.
+    #[error("the image cannot be written: {0}")]
+    Sink(io::Error),
     /// The stream broke off before its first bytes.
     #[error("{0}; \"{1}\" is as it was")]
     Lost(StreamError, String),
@@ -74,17 +80,28 @@ pub struct Outgoing<'a> {
     pub start: u64,
 }
 
-/// What a manager says of a snapshot that is sent.
+/// What a manager says of the ranges of a volume.
 #[derive(serde::Deserialize)]
-struct Told {
-    name: String,
-    id: u64,
+pub(crate) struct Told {
+    pub(crate) name: String,
+    pub(crate) id: u64,
+    /// Of a snapshot that is sent; so is `base`.
+    #[serde(default)]
     content: String,
+    #[serde(default)]
     base: String,
-    bytes: u64,
+    pub(crate) bytes: u64,
     block: u32,
-    ranges: Vec<(u64, u64, bool)>,
+    /// First byte, end, and whether it is mapped.
+    pub(crate) ranges: Vec<(u64, u64, bool)>,
     next: Option<u64>,
+}
+
+impl Told {
+    /// Bytes that are mapped.
+    pub(crate) fn data(&self) -> u64 {
+        self.ranges.iter().filter(|range| range.2).map(|range| range.1 - range.0).sum()
+    }
 }
 
 /// Sends a snapshot: the bytes of data are the answer.
@@ -97,13 +114,8 @@ pub fn send<A: Ask>(
     out: impl Write,
     progress: Progress<'_>,
 ) -> Result<u64, TransferError<A::Error>> {
-    let mut told = changes(manager, what, what.start)?;
-    while let Some(next) = told.next {
-        let more = changes(manager, what, next)?;
-        told.ranges.extend(more.ranges);
-        told.next = more.next;
-    }
-    let data: u64 = told.ranges.iter().filter(|range| range.2).map(|range| range.1 - range.0).sum();
+    let told = ranges(manager, "changes", what)?;
+    let data = told.data();
     let strange = |text: &str| TransferError::Strange("changes".to_string(), Value::from(text));
     let number = |text: &str| u128::from_str_radix(text, 16).map_err(|_| strange(text));
     let head = StreamHead {
@@ -135,20 +147,35 @@ pub fn send<A: Ask>(
 }
 
 /// Gives an order.
-fn order<A: Ask>(manager: &mut A, words: &[&str]) -> Result<Value, TransferError<A::Error>> {
+pub(crate) fn order<A: Ask>(manager: &mut A, words: &[&str]) -> Result<Value, TransferError<A::Error>> {
     manager.ask(words.iter().map(ToString::to_string).collect()).map_err(TransferError::Asked)
 }
 
-fn changes<A: Ask>(manager: &mut A, what: &Outgoing<'_>, start: u64) -> Result<Told, TransferError<A::Error>> {
+/// All ranges that an order tells, look by look.
+pub(crate) fn ranges<A: Ask>(
+    manager: &mut A,
+    verb: &str,
+    what: &Outgoing<'_>,
+) -> Result<Told, TransferError<A::Error>> {
+    let mut told = look(manager, verb, what, what.start)?;
+    while let Some(next) = told.next {
+        let more = look(manager, verb, what, next)?;
+        told.ranges.extend(more.ranges);
+        told.next = more.next;
+    }
+    Ok(told)
+}
+
+fn look<A: Ask>(manager: &mut A, verb: &str, what: &Outgoing<'_>, start: u64) -> Result<Told, TransferError<A::Error>> {
     let start = start.to_string();
-    let words: Vec<&str> = ["changes", what.snapshot, &start].into_iter().chain(what.base).collect();
+    let words: Vec<&str> = [verb, what.snapshot, &start].into_iter().chain(what.base).collect();
     let answer = order(manager, &words)?;
     let told: Option<Told> = serde_json::from_value(answer.clone()).ok();
     let is_sound = |told: &Told| told.ranges.iter().all(|range| range.0 < range.1);
-    told.filter(is_sound).ok_or(TransferError::Strange("changes".to_string(), answer))
+    told.filter(is_sound).ok_or_else(|| TransferError::Strange(verb.to_string(), answer))
 }
 
-fn read<A: Ask>(
+pub(crate) fn read<A: Ask>(
     manager: &mut A,
     name: &str,
     id: u64,

@@ -13,7 +13,7 @@ use super::*;
 const MEDIUM: u64 = 1 << 20;
 
 /// A manager in a world of its own.
-struct Place {
+pub(super) struct Place {
     sim: Sim,
     media: Rc<Media>,
     ports: &'static str,
@@ -21,7 +21,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(seed: u64, ports: &'static str) -> Place {
+    pub(super) fn new(seed: u64, ports: &'static str) -> Place {
         let (sim, media) = (Sim::new(SimConfig::seeded(seed)), media(MEDIUM));
         let named = Place::open(&sim, &media, ports);
         Place { sim, media, ports, named }
@@ -33,34 +33,34 @@ impl Place {
     }
 
     /// Opens the medium again.
-    fn reopen(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.named = Place::open(&self.sim, &self.media, self.ports);
     }
 
-    fn run<T: 'static>(&self, body: impl AsyncFnOnce(Rc<Named>) -> T + 'static) -> T {
+    pub(super) fn run<T: 'static>(&self, body: impl AsyncFnOnce(Rc<Named>) -> T + 'static) -> T {
         let named = self.named.clone();
         self.sim.block_on(async move { body(named).await })
     }
 
-    fn try_do(&self, text: &str) -> Result<Value, String> {
+    pub(super) fn try_do(&self, text: &str) -> Result<Value, String> {
         let text = text.to_string();
         self.run(async move |named| named.ask(&text).await)
     }
 
-    fn done(&self, text: &str) -> Value {
+    pub(super) fn done(&self, text: &str) -> Value {
         self.try_do(text).unwrap_or_else(|e| panic!("{text}: {e}"))
     }
 
-    fn write(&self, name: &'static str, at: u64, blocks: usize, value: u8) {
+    pub(super) fn write(&self, name: &'static str, at: u64, blocks: usize, value: u8) {
         self.run(async move |named| named.write(name, at, blocks, value).await);
     }
 
-    fn values(&self, name: &str) -> Vec<u8> {
+    pub(super) fn values(&self, name: &str) -> Vec<u8> {
         let name = name.to_string();
         self.run(async move |named| named.values(&name).await)
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let all = self.run(async |named| named.contents().await);
         all.into_keys().collect()
     }
@@ -322,6 +322,11 @@ fn steps_that_do_not_fit_are_refused() {
         ("receive-zero x 3584 1024", "not inside"),
         ("receive-keep x 5000", "not inside"),
         ("receive-end x s", "\"s\" already"),
+        ("map x 0", "no volume \"x\""),
+        ("map x-receiving 0", "is received and not complete"),
+        ("map db 8704", "not inside"),
+        ("map db 0 nothing", "no volume \"nothing\""),
+        ("receive db - 4096 7 0 0", "say `force`"),
     ] {
         let error = place.try_do(order).err().unwrap_or_else(|| panic!("{order} was done"));
         assert!(error.contains(words), "{order}: {error}");
