@@ -1,11 +1,14 @@
 //! Files with key slots, and the passphrases that open them.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use esker_keyslots::luks2::{HEADER_MAX, Luks2, Luks2Error};
 use esker_keyslots::{FILE_BYTES, KeySlots, KeySlotsError, first_line};
 use esker_rt::Secret;
+use esker_sys::secrecy::forbid_dumps;
 
 use crate::failure::Failure;
 use crate::secrets::{read_private, source};
@@ -22,6 +25,8 @@ enum KeyFileError {
     Secret(String, std::io::Error),
     #[error("{0}: exists; choose another name, because a volume whose key goes is lost")]
     Exists(String),
+    #[error("{0} {1}")]
+    Luks(String, Luks2Error),
     #[error("the two passphrases differ; nothing was changed")]
     Differ,
 }
@@ -88,6 +93,32 @@ pub fn new_passphrase(place: Option<&str>, prompt: &str) -> Result<Secret, Failu
         true => Ok(typed),
         false => Err(KeyFileError::Differ.into()),
     }
+}
+
+/// The key of a LUKS2 device.
+pub struct LuksKey {
+    /// The key.
+    pub key: Secret,
+    /// First byte of the data.
+    pub start: u64,
+    /// Bytes that are encrypted under one number.
+    pub sector: u64,
+}
+
+/// The key that a device, or a backup of its header, holds for a passphrase.
+///
+/// # Errors
+/// It cannot be read, has no header that is read here, or no slot that opens.
+pub fn luks_key(path: &str, place: Option<&str>) -> Result<LuksKey, Failure> {
+    let failed = |source| KeyFileError::Secret(path.to_string(), source);
+    forbid_dumps().map_err(failed)?;
+    let mut start = Vec::new();
+    File::open(path).and_then(|file| file.take(HEADER_MAX as u64).read_to_end(&mut start)).map_err(failed)?;
+    let refused = |error| KeyFileError::Luks(path.to_string(), error);
+    let mut header = Luks2::read(&start).map_err(refused)?;
+    let passphrase = passphrase(place, "Passphrase of the LUKS device")?;
+    let key = header.unlock(passphrase.bytes()).map_err(refused)?;
+    Ok(LuksKey { key: Secret::new(key.to_vec()), start: header.start, sector: header.sector })
 }
 
 /// The secret at a place.

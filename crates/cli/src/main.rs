@@ -54,6 +54,7 @@ cfg_if::cfg_if! {
         mod fs_image;
         mod fs_kinds;
         mod hugepages;
+        mod images;
         mod inherited;
         mod key_files;
         mod lab;

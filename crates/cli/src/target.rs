@@ -16,6 +16,11 @@ enum TargetError {
     Io { path: String, source: io::Error },
 }
 
+/// Where the file for `path` lies until it is whole.
+pub fn part(path: &str) -> String {
+    format!("{path}.part")
+}
+
 /// Hands a file to `write` that lies beside `path` and is renamed at the end, so that a failure leaves what was there.
 ///
 /// # Errors
@@ -25,7 +30,7 @@ pub fn write<T>(path: &str, force: bool, write: impl FnOnce(File) -> Result<T, F
     if !force && fs::symlink_metadata(path).is_ok() {
         return Err(TargetError::Exists(path.to_string()).into());
     }
-    let part = format!("{path}.part");
+    let part = part(path);
     let file = files::create_anew(Path::new(&part)).map_err(failed)?;
     let written = write(file).and_then(|written| {
         fs::rename(&part, path).map_err(failed)?;

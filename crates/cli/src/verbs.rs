@@ -86,8 +86,13 @@ cfg_if::cfg_if! {
         mod volume_create;
         mod volume_dedup;
         mod volume_delete;
+        mod volume_diff;
+        mod volume_export;
         mod volume_hold;
+        mod volume_import;
+        mod volume_info;
         mod volume_list;
+        mod volume_map;
         mod volume_receive;
         mod volume_release;
         mod volume_rename;
@@ -183,6 +188,9 @@ pub const ALL: &[Verb] = &[
     stack_reorder::VERB,
     volume_list::VERB,
     volume_usage::VERB,
+    volume_info::VERB,
+    volume_map::VERB,
+    volume_diff::VERB,
     volume_create::VERB,
     volume_snapshot::VERB,
     volume_clone::VERB,
@@ -193,6 +201,8 @@ pub const ALL: &[Verb] = &[
     volume_rotate::VERB,
     volume_send::VERB,
     volume_receive::VERB,
+    volume_import::VERB,
+    volume_export::VERB,
     volume_resize::VERB,
     volume_rename::VERB,
     volume_dedup::VERB,

@@ -46,6 +46,8 @@ enum VolumesError {
     None,
     #[error("the stack has several layers of kind `{KIND}`: {0}; name one with --device")]
     Several(String),
+    #[error("there is no volume \"{0}\"; `esker volume list` shows them")]
+    Unknown(String),
     #[error(transparent)]
     Order(#[from] LayerOrderError),
 }
@@ -160,6 +162,15 @@ pub fn told(answer: &Value) -> String {
             format!("{kind} {}: {}{of}", name(one), bytes(one, "bytes"))
         }
     }
+}
+
+/// The volume of that name in an answer.
+///
+/// # Errors
+/// There is none.
+pub fn find<'a>(volumes: &'a Value, wanted: &str) -> Result<&'a Value, Failure> {
+    let found = volumes.as_array().into_iter().flatten().find(|volume| name(volume) == wanted);
+    Ok(found.ok_or_else(|| VolumesError::Unknown(wanted.to_string()))?)
 }
 
 /// The name of a volume in an answer.

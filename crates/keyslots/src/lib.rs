@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod luks2;
+
 use std::ops::RangeInclusive;
 
 use argon2::{Algorithm, Argon2, Params, Version};

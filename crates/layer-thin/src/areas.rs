@@ -41,8 +41,7 @@ pub struct Difference {
 /// # Errors
 /// [`TransferError`].
 pub fn map<A: Ask>(manager: &mut A, volume: &str, origin: Option<&str>) -> Result<Vec<Area>, TransferError<A::Error>> {
-    let (bytes, all) = mapped(manager, volume, None)?;
-    let (_, own) = mapped(manager, volume, origin)?;
+    let (all, own) = (mapped(manager, volume, None)?, mapped(manager, volume, origin)?);
     let held = |(bytes, [is_mapped, is_own]): (Range<u64>, [bool; 2])| {
         let held = match (is_mapped, is_own) {
             (false, _) => Held::Hole,
@@ -51,7 +50,7 @@ pub fn map<A: Ask>(manager: &mut A, volume: &str, origin: Option<&str>) -> Resul
         };
         Area { bytes, held }
     };
-    Ok(parts(bytes, [&all, &own]).into_iter().map(held).collect())
+    Ok(parts(all.bytes, [&all.ranges, &own.ranges]).into_iter().map(held).collect())
 }
 
 /// Where two volumes differ, as the map says. Behind the end of the shorter one, data of the other one counts.
@@ -63,25 +62,26 @@ pub fn differences<A: Ask>(
     first: &str,
     second: &str,
 ) -> Result<Vec<Difference>, TransferError<A::Error>> {
-    let ((first_bytes, these), (second_bytes, those)) = (mapped(manager, first, None)?, mapped(manager, second, None)?);
+    let (these, those) = (mapped(manager, first, None)?, mapped(manager, second, None)?);
     let told = ranges(manager, "map", &Outgoing { snapshot: second, base: Some(first), start: 0 })?;
     let mut apart: Vec<Range<u64>> = told.ranges.iter().map(|range| range.0..range.1).collect();
-    let behind = these.iter().filter(|range| range.end > second_bytes);
-    apart.extend(behind.map(|range| range.start.max(second_bytes)..range.end));
-    let all = parts(first_bytes.max(second_bytes), [&apart, &these, &those]);
+    let behind = these.ranges.iter().filter(|range| range.end > those.bytes);
+    apart.extend(behind.map(|range| range.start.max(those.bytes)..range.end));
+    let all = parts(these.bytes.max(those.bytes), [&apart, &these.ranges, &those.ranges]);
     let differ = all.into_iter().filter(|(_, [differ, ..])| *differ);
     Ok(differ.map(|(bytes, [_, first, second])| Difference { bytes, first, second }).collect())
 }
 
-/// The size of a volume, and what it maps.
-fn mapped<A: Ask>(
-    manager: &mut A,
-    volume: &str,
-    base: Option<&str>,
-) -> Result<(u64, Vec<Range<u64>>), TransferError<A::Error>> {
+/// A volume, and what it maps: with a base, what that does not map alike.
+struct Mapped {
+    bytes: u64,
+    ranges: Vec<Range<u64>>,
+}
+
+fn mapped<A: Ask>(manager: &mut A, volume: &str, base: Option<&str>) -> Result<Mapped, TransferError<A::Error>> {
     let told = ranges(manager, "map", &Outgoing { snapshot: volume, base, start: 0 })?;
     let mapped = told.ranges.iter().filter(|range| range.2).map(|range| range.0..range.1);
-    Ok((told.bytes, mapped.collect()))
+    Ok(Mapped { bytes: told.bytes, ranges: mapped.collect() })
 }
 
 /// Cuts `0..bytes` where a range of a set begins or ends: each part with whether each set has it. Neighbours differ.

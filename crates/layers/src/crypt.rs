@@ -12,6 +12,7 @@ use esker_block::{
     Bio, BioError, Buf, Ctx, Done, Extension, Extent, ExtentState, Flow, Kind, KindError, Layer, Limits, Make, Op,
     OpKind, OpSet, OpenContext, Param, ParamType, Reply, Role, Routes, Stat, StatInfo, Step,
 };
+use esker_keyslots::luks2::Luks2;
 use esker_keyslots::{KeySlots, KeySlotsError, first_line, is_key_slots};
 use esker_rt::{Level, Rt, Secret};
 use esker_sys::key_memory::wipe_stack;
@@ -53,12 +54,8 @@ const COST_OF_KIB: Nanos = Nanos(1000);
 const NUMBERED: u64 = 512;
 
 /// Why a device with such a header is not used, and what to do.
-const HAS_LUKS: &str = "the device below begins with a LUKS header, which `crypt` does not read: libraries that do need \
-                        the system's libcryptsetup; open it with `cryptsetup open` and name /dev/mapper/NAME as `raw`, \
-                        or see the page of `crypt` for its key";
-
-/// First bytes of a LUKS header, of both versions.
-const LUKS: &[u8] = b"LUKS\xba\xbe";
+const HAS_LUKS: &str = "the device below begins with a LUKS header, where no data is; `esker key make FILE --from \
+                        luks:DEVICE` takes its key and prints the layers for its data";
 
 struct Crypt {
     name: Rc<str>,
@@ -207,7 +204,7 @@ impl Extension for Crypt {
             let below = opening.below;
             let first = Bio::read(0, Buf::unique(&opening.pool, block)).to(below.lower(0));
             let done = below.submit(first).await;
-            match done.result.is_ok() && done.buf.to_vec().starts_with(LUKS) {
+            match done.result.is_ok() && Luks2::is_marked(&done.buf.to_vec()) {
                 true => Err(KindError::Outside(format!("{name}: {HAS_LUKS}"))),
                 false => Ok(()),
             }

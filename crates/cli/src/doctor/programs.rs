@@ -6,7 +6,7 @@ use super::machine::Machine;
 const PROGRAMS: Subject = Subject { check: "foreign programs", verbs: &["serve", "attach", "try", "trace replay"] };
 
 /// Program, and the Debian package that has it.
-const NAMED: [(&str, &str); 11] = [
+const NAMED: [(&str, &str); 12] = [
     ("blktrace", "blktrace"),
     ("fio", "fio"),
     ("mkfs.btrfs", "btrfs-progs"),
@@ -16,6 +16,7 @@ const NAMED: [(&str, &str); 11] = [
     ("nbdcopy", "libnbd-bin"),
     ("nbdinfo", "libnbd-bin"),
     ("qemu-img", "qemu-utils"),
+    ("qemu-nbd", "qemu-utils"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("strace", "strace"),
 ];

@@ -30,7 +30,7 @@ fn what_is_installed_is_where_units_and_manuals_look_for_it() {
     let read = |path: &str| std::fs::read_to_string(root.path().join(path)).unwrap();
     assert_eq!(read(&format!("usr/lib/esker/{LIBRARY}")), "a library");
     assert!(read("usr/share/man/man1/esker-hugepage-run.1").contains("hugepage.toml"));
-    for unit in ["esker@.service", "esker-hugepage.service"] {
+    for unit in ["esker@.service", "esker-hugepage.service", "esker-rotate@.service"] {
         let unit = read(&format!("usr/lib/systemd/system/{unit}"));
         let program = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/")).unwrap();
         assert!(root.path().join(program.split(' ').next().unwrap()).is_file(), "{program}");
@@ -43,6 +43,7 @@ fn what_is_installed_is_where_units_and_manuals_look_for_it() {
     for file in completions {
         assert!(read(&format!("usr/share/{file}")).contains("ESKER_COMPLETE"), "{file} asks the program");
     }
+    assert!(read("usr/lib/systemd/system/esker-rotate@.timer").contains("OnCalendar=hourly"));
     let config = root.path().join("etc/esker/hugepage.toml");
     std::fs::write(&config, "mine").unwrap();
     install(built.path(), root.path());
@@ -79,6 +80,8 @@ fn a_package_has_what_is_installed_and_equal_inputs_give_equal_bytes() {
     let paths = [
         "./usr/bin/esker",
         "./usr/lib/systemd/system/esker@.service",
+        "./usr/lib/systemd/system/esker-rotate@.service",
+        "./usr/lib/systemd/system/esker-rotate@.timer",
         "./usr/share/man/man1/esker-serve.1.gz",
         "./usr/share/bash-completion/completions/esker",
         "./usr/share/doc/esker/copyright",

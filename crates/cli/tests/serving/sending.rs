@@ -78,7 +78,7 @@ fn a_schedule_names_snapshots_by_the_instant() {
     let server = Server::start(dir.path(), FROM, &[]);
     let done = esker(&["volume", "rotate", "db", "--keep", "last=1", "--json", "--control", &server.control]);
     let told: serde_json::Value = serde_json::from_slice(&done.stdout).expect("it is JSON");
-    let made = told["made"].as_str().expect("a snapshot was made");
+    let made = told["made"][0].as_str().expect("a snapshot was made");
     assert!(made.starts_with("db-20") && made.ends_with('Z'), "{made}");
     check_esker(&["volume", "hold", made, "--control", &server.control], 0);
     let refused = check_esker(&["volume", "delete", made, "--control", &server.control], 1);

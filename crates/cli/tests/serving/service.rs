@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::{ESKER, check_esker, tool};
+use crate::harness::{ESKER, Server, check_esker, esker, tool};
 
 fn next(socket: &UnixDatagram) -> String {
     let mut message = [0; 256];
@@ -59,14 +59,36 @@ fn the_units_command_lines_are_understood() {
     }
 }
 
+/// What systemd does with the settings that the unit shows as an example.
+#[test]
+fn the_unit_of_a_schedule_makes_snapshots_of_its_volumes() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = "d = memory size=64MiB; vm = thin segment=1MiB ports=\"db=1MiB,home=1MiB\" on d";
+    let server = Server::start(dir.path(), stack, &[]);
+    let unit = unit("esker-rotate@.service");
+    let value = |key: &str| {
+        unit.lines().find_map(|line| line.trim_start_matches("# ").strip_prefix(key)).expect(key).to_string()
+    };
+    let line = value("ExecStart=/usr/bin/esker ").replace("%t/esker/%i", &dir.path().display().to_string());
+    let line = line.replace("$VOLUMES", &value("VOLUMES=")).replace("${KEEP}", &value("KEEP="));
+    check_esker(&line.split_whitespace().collect::<Vec<_>>(), 0);
+    let listed = esker(&["volume", "list", "--json", "--control", &server.control]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("it is JSON");
+    let made: Vec<_> = listed.as_array().unwrap().iter().filter(|one| one["snapshot"] == true).collect();
+    assert_eq!(made.iter().map(|one| one["of"].as_str().unwrap()).collect::<Vec<_>>(), ["db", "home"]);
+    server.stop();
+}
+
 #[test]
 fn systemd_finds_nothing_wrong_with_the_units() {
     let dir = tempfile::tempdir().unwrap();
-    let copies = ["esker@.service", "esker@.socket", "esker-control@.socket"].map(|name| {
-        let copy = dir.path().join(name.replace('@', "@x"));
-        fs::write(&copy, unit(name).replace("/usr/bin/esker", ESKER)).unwrap();
-        copy.display().to_string()
-    });
+    let copies =
+        ["esker@.service", "esker@.socket", "esker-control@.socket", "esker-rotate@.service", "esker-rotate@.timer"]
+            .map(|name| {
+                let copy = dir.path().join(name.replace('@', "@x"));
+                fs::write(&copy, unit(name).replace("/usr/bin/esker", ESKER)).unwrap();
+                copy.display().to_string()
+            });
     let args: Vec<&str> = ["verify", "--man=no"].into_iter().chain(copies.iter().map(String::as_str)).collect();
     match tool("systemd-analyze", &args).output() {
         Err(error) => esker_testkit::skip(
