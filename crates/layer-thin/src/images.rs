@@ -1,5 +1,5 @@
-//! Images: the content of a volume comes from, or goes to, a file or an export, by orders to a volume manager. What holds
-//! no data is neither read nor written. An image comes into a volume of its own, which takes its name at the end.
+//! Images: the content of a volume comes from, or goes to, a file or an export, by orders to a volume manager. What
+//! holds no data is neither read nor written. An image comes into a volume of its own, which takes its name at the end.
 
 use std::io;
 use std::ops::Range;
