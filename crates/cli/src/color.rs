@@ -7,6 +7,7 @@ use anstream::ColorChoice;
 use anstyle::{AnsiColor, Style};
 use clap::Arg;
 use clap::builder::Styles;
+#[cfg(feature = "full")]
 use ratatui::crossterm::style::force_color_output;
 
 /// Styles of help and errors.
@@ -38,6 +39,7 @@ pub fn choose(args: &[OsString]) {
     };
     choice.write_global();
     // The screen of `esker top` looks at NO_COLOR by itself.
+    #[cfg(feature = "full")]
     force_color_output(choice == ColorChoice::Always);
 }
 
@@ -48,7 +50,7 @@ fn asked(args: &[OsString]) -> Option<clap::ColorChoice> {
         "--color" => ours.get(at + 1)?.to_str(),
         arg => arg.strip_prefix("--color="),
     });
-    values.filter_map(|value| clap::ColorChoice::from_str(value).ok()).last()
+    values.filter_map(|value| clap::ColorChoice::from_str(value).ok()).next_back()
 }
 
 /// A line of a message, with its first word in colour if it says what the line is.

@@ -188,7 +188,7 @@ fn value_in(words: &[String], name: &str) -> Option<String> {
         "" => words.get(at + 1).filter(|value| !value.is_empty()).cloned(),
         rest => rest.strip_prefix('=').map(String::from),
     };
-    words.iter().enumerate().filter_map(of).last()
+    words.iter().enumerate().filter_map(of).next_back()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use esker_base::renamed::{self, Scope};
+#[cfg(feature = "full")]
 use esker_serve::mounts::UnsoundMounts;
 use esker_stack::text::TextErrors;
 
@@ -108,7 +109,11 @@ fn renamed_in(error: &clap::Error, words: &[String]) -> Option<String> {
 
 /// Whether each line of the error is a mistake of its own.
 fn is_list(error: &(dyn Error + 'static)) -> bool {
-    error.is::<TextErrors>() || error.is::<UnsoundMounts>()
+    #[cfg(feature = "full")]
+    if error.is::<UnsoundMounts>() {
+        return true;
+    }
+    error.is::<TextErrors>()
 }
 
 fn is_closed_pipe(error: &(dyn Error + 'static)) -> bool {

@@ -133,11 +133,13 @@ pub fn sections(root: &Command) -> Vec<Section> {
         Some(command) => (*word, command.get_about().map(ToString::to_string).unwrap_or_default()),
         None => (*word, "Explain a verb, with its options and examples".to_string()),
     };
+    // A program that only predicts lacks words.
+    let is_there = |word: &&&'static str| **word == "help" || root.find_subcommand(word).is_some();
     let section = |(heading, words): &(&'static str, &[&'static str])| Section {
-        heading: *heading,
-        words: words.iter().map(&about).collect(),
+        heading: heading,
+        words: words.iter().filter(is_there).map(&about).collect(),
     };
-    verbs::HEADINGS.iter().map(section).collect()
+    verbs::HEADINGS.iter().map(section).filter(|section| !section.words.is_empty()).collect()
 }
 
 /// The first page of the help. The parser of the command line has no headings for commands.

@@ -256,7 +256,7 @@ impl Recovery<'_> {
                     copies.extend(CopyHeader::decode(&bytes, slot.volume, segment, &g));
                     heads.push(SegmentHeader::decode(&bytes, slot.volume, segment, &g));
                     let read = heads.len() as u64;
-                    self.rt.progress(Progress::of("heads of the volume", "segments", read, g.segments.into()));
+                    self.rt.progress(Progress::of("heads of the volume", "segments", read, g.segments));
                 }
                 Err(error) => failed = Some(error),
             }

@@ -4,6 +4,7 @@ use esker_layer_thin::areas::{Difference, differences};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, table};
@@ -38,6 +39,8 @@ struct Diff {
 }
 
 impl Run for Diff {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let apart = self.thin.with(|manager| Ok(differences(manager, &self.first, &self.second)?))?;
         if self.json {

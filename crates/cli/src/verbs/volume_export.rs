@@ -6,8 +6,9 @@ use esker_layer_thin::transfer::Progress;
 
 use crate::failure::Failure;
 use crate::images::{ForeignSink, Format, RawSink, Stoppable};
+use crate::progress::Pace;
 use crate::target;
-use crate::terminal::{Terminal, show};
+use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, find};
 
@@ -54,10 +55,12 @@ struct Export {
 struct Left(String);
 
 impl Run for Export {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of data"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| Format::of_name(&self.file));
-        let bar = terminal.progress("exported", 0);
-        let mut progress = |done, all| show(&bar, done, all);
+        let watcher = terminal.watcher();
+        let mut progress = |done, all| watcher.tell(esker_base::Progress::bytes("exported", done, all));
         let done = target::write(&self.file, self.force, |file| match format {
             Format::Raw => self.copy(&mut Stoppable::new(RawSink(file))?, &mut progress),
             other => {
@@ -65,7 +68,6 @@ impl Run for Export {
                 self.copy(&mut Stoppable::new(sink)?, &mut progress)
             }
         });
-        bar.finish_and_clear();
         let (bytes, data) = done?;
         let (bytes, data) = (size_human(bytes), size_human(data));
         terminal.say(&format!("{}: {bytes}, of which {data} are data, in format {}", self.file, format.word()))

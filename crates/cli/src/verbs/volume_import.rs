@@ -4,7 +4,8 @@ use esker_layer_thin::images::import;
 
 use crate::failure::Failure;
 use crate::images::{Format, Stoppable, open};
-use crate::terminal::{Terminal, show};
+use crate::progress::Pace;
+use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, told};
 
@@ -44,12 +45,13 @@ struct Import {
 }
 
 impl Run for Import {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the image"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mut source = Stoppable::new(open(&self.file, self.format)?)?;
-        let bar = terminal.progress("imported", 0);
-        let mut progress = |done, all| show(&bar, done, all);
+        let watcher = terminal.watcher();
+        let mut progress = |done, all| watcher.tell(esker_base::Progress::bytes("imported", done, all));
         let made = self.thin.with(|manager| Ok(import(manager, &self.name, self.force, &mut source, &mut progress)?));
-        bar.finish_and_clear();
         terminal.say(&told(&made?))
     }
 }

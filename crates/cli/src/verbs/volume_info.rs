@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, bytes, find, name};
@@ -33,6 +34,8 @@ struct Info {
 }
 
 impl Run for Info {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let (list, usage) = self.thin.with(|manager| {
             let list = manager.order(vec!["list".into()])?;

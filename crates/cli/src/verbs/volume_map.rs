@@ -4,6 +4,7 @@ use esker_layer_thin::areas::{Area, Held, map};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, find, table};
@@ -33,6 +34,8 @@ struct Map {
 }
 
 impl Run for Map {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let areas = self.thin.with(|manager| {
             let list = manager.order(vec!["list".into()])?;
