@@ -136,7 +136,7 @@ pub fn sections(root: &Command) -> Vec<Section> {
     // A program that only predicts lacks words.
     let is_there = |word: &&&'static str| **word == "help" || root.find_subcommand(word).is_some();
     let section = |(heading, words): &(&'static str, &[&'static str])| Section {
-        heading: heading,
+        heading,
         words: words.iter().filter(is_there).map(&about).collect(),
     };
     verbs::HEADINGS.iter().map(section).filter(|section| !section.words.is_empty()).collect()
