@@ -1,7 +1,7 @@
 //! `--background`: the same command as a process of its own, which goes on when it serves.
 //!
-//! The first process passes on what the second one says, up to its last line, [`SERVES`]. Without that line the start has
-//! failed: the error of the second process is that of the first.
+//! The first process passes on what the second one says, up to its last line, [`SERVES`]. Without that line the start
+//! has failed: the error of the second process is that of the first.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -49,7 +49,8 @@ impl Background {
         self.background && !self.behind
     }
 
-    /// Checks, before anything else is done, that no living process has the PID file; the first process does it for both.
+    /// Checks, before anything else is done, that no living process has the PID file; the first process does it for
+    /// both.
     ///
     /// # Errors
     /// One has it, or it is no PID file.
@@ -58,8 +59,8 @@ impl Background {
         Ok(path.map_or(Ok(()), |path| PidFile::check(path, terminal))?)
     }
 
-    /// Starts this command as a process of its own, passes on its lines, and returns when it serves. Its errors go to `log`,
-    /// or to a file without a name.
+    /// Starts this command as a process of its own, passes on its lines, and returns when it serves. Its errors go to
+    /// `log`, or to a file without a name.
     ///
     /// # Errors
     /// What the process said, if it does not serve.
@@ -88,8 +89,8 @@ impl Background {
         })
     }
 
-    /// Clients may connect: writes the PID file, which goes when what is returned is dropped. In the background, says so to
-    /// the first process, and leaves its session and its outputs. Standard error stays if it is a log.
+    /// Clients may connect: writes the PID file, which goes when what is returned is dropped. In the background, says so
+    /// to the first process, and leaves its session and its outputs. Standard error stays if it is a log.
     ///
     /// # Errors
     /// The kernel's, or the first process is gone.

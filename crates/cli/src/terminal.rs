@@ -17,7 +17,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// The process's own. Standard output takes bytes as they are; on standard error colours go where they are not wanted.
+    /// The process's own. Standard output takes bytes as they are; on standard error colours go where they are not
+    /// wanted.
     pub fn standard() -> Terminal {
         Terminal {
             out: BufWriter::new(Box::new(io::stdout())),

@@ -1,5 +1,6 @@
 //! `esker fs stat`: what a file system is, can and promises, and its room.
 
+use esker_base::units::size_human;
 use esker_vfs::{Abilities, About as FsAbout, Call, Promise, Space, Stamp};
 use serde_json::json;
 
@@ -7,7 +8,7 @@ use crate::failure::Failure;
 use crate::fs_kinds;
 use crate::lfs_image::{self, LfsImage};
 use crate::progress::Pace;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 use crate::virtual_files::plain;
 
@@ -120,16 +121,16 @@ fn as_text(summary: &str, about: &FsAbout, space: Space) -> String {
     let rows = [
         ("kind", format!("{}: {summary}", about.kind)),
         ("after a crash", promise(about.promise).to_string()),
-        ("unit", format!("{} bytes", about.block)),
-        ("times", format!("to {} ns", about.grain.0)),
+        ("unit", size_human(u64::from(about.block))),
+        ("times", format!("to {}", about.grain)),
         ("limits", format!("{} names of a file, {} bytes of a file", about.links_max, about.size_max)),
-        ("room", format!("{} of {} bytes free", space.bytes_free, space.bytes)),
+        ("room", format!("{} of {} free", size_human(space.bytes_free), size_human(space.bytes))),
         ("inodes", format!("{} of {} free", space.inodes_free, space.inodes)),
         ("can", list(true)),
         ("cannot", list(false)),
     ];
-    let lines: Vec<String> = rows.iter().map(|(name, value)| format!("{name:<14} {value}")).collect();
-    lines.join("\n")
+    let rows = rows.map(|(name, value)| vec![name.to_string(), value]);
+    table(&[], &rows)
 }
 
 fn as_json(about: &FsAbout, space: Space) -> String {

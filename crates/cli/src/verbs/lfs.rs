@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::failure::Failure;
 use crate::lfs_image::LfsImage;
 use crate::progress::Pace;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record of `esker lfs snapshot`.
@@ -165,9 +165,8 @@ impl Run for SegmentsArgs {
             let rows: Vec<_> = rows.iter().map(|row| segment_json(row)).collect();
             return terminal.say(&serde_json::Value::from(rows).to_string());
         }
-        let aligned = |row: &[&str]| row.iter().map(|cell| format!("{cell:>10}")).collect::<Vec<_>>().join(" ");
-        terminal.say(&aligned(&COLUMNS))?;
-        rows.iter().try_for_each(|row| terminal.say(&aligned(row)))
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
+        terminal.say(&table(&COLUMNS, &rows))
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::progress::Pace;
 use crate::target;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -119,7 +119,8 @@ impl Run for LfsLog {
             true => terminal.say(&sums.to_string()),
             false => {
                 let object = sums.as_object().expect("it is one");
-                object.iter().try_for_each(|(name, value)| terminal.say(&format!("{name:<22} {value}")))
+                let rows: Vec<_> = object.iter().map(|(name, value)| vec![name.clone(), value.to_string()]).collect();
+                terminal.say(&table(&[], &rows))
             }
         }
     }

@@ -57,6 +57,7 @@ impl Run for Manual {
 fn write_main(out: &mut dyn Write) -> io::Result<()> {
     let command = verb::command().disable_help_subcommand(true);
     let sections = verb::sections(&command);
+    let has_page = |word: &str| word != "help";
     let man = Man::new(command);
     man.render_title(out)?;
     man.render_name_section(out)?;
@@ -65,7 +66,7 @@ fn write_main(out: &mut dyn Write) -> io::Result<()> {
     let mut roff = Roff::default();
     for Section { heading, words } in sections {
         roff.control("SH", [heading.to_uppercase().as_str()]);
-        for (word, about) in words {
+        for (word, about) in words.into_iter().filter(|(word, _)| has_page(word)) {
             roff.control("TP", []);
             roff.text([roman(format!("esker-{word}(1)"))]);
             roff.text([roman(about)]);

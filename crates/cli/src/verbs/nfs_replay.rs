@@ -15,7 +15,7 @@ use crate::changed_dir;
 use crate::failure::Failure;
 use crate::progress::{Pace, Part};
 use crate::target;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -161,8 +161,9 @@ impl Replay {
         if let Some(failure) = &report.first_failure {
             terminal.complain(&format!("{}: {} calls failed, the first with {failure}", self.trace, report.failed));
         }
-        let lines: Vec<String> = report.counts().iter().map(|(name, count)| format!("{name:<14} {count}")).collect();
-        terminal.say(&lines.join("\n"))
+        let rows: Vec<_> =
+            report.counts().iter().map(|(name, count)| vec![name.to_string(), count.to_string()]).collect();
+        terminal.say(&table(&[], &rows))
     }
 }
 

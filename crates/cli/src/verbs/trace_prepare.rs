@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use esker_base::Nanos;
 use esker_base::units::size_human;
 use esker_trace_replay::{InitMode, initialise, run};
 
@@ -63,10 +64,10 @@ impl Run for Prepare {
         done.notes.iter().for_each(|note| terminal.complain(&format!("note: {note}")));
         let (made, changed, removed, bytes) = (done.made, done.changed, done.removed, size_human(done.bytes));
         terminal.say(&format!(
-            "{} of {} entries made, {changed} changed, {removed} removed, {bytes} written in {:.3} s",
+            "{} of {} entries made, {changed} changed, {removed} removed, {bytes} written in {}",
             made,
             done.entries,
-            done.elapsed_ns as f64 / 1e9
+            Nanos(done.elapsed_ns)
         ))
     }
 }

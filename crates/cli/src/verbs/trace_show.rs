@@ -1,6 +1,5 @@
 //! `esker trace show`: a recording for people, or as JSON.
 
-use esker_base::units::span_text;
 use esker_base::{Nanos, Time};
 use esker_trace_calls::wire::Field;
 use esker_trace_calls::{Action, Trace};
@@ -9,7 +8,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::progress::Pace;
 use crate::recording::{self, Recording};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 
 /// The record.
@@ -105,7 +104,7 @@ fn summary(trace: &Trace) -> String {
         ("processes", trace.processes.len().to_string()),
         ("threads", trace.threads.len().to_string()),
         ("actions", trace.actions.len().to_string()),
-        ("elapsed", span_text(Nanos(span.0))),
+        ("elapsed", Nanos(span.0).to_string()),
         ("files before", trace.snapshot.entries.len().to_string()),
         (
             "files after",
@@ -113,9 +112,9 @@ fn summary(trace: &Trace) -> String {
         ),
         ("open before", trace.inherited.len().to_string()),
     ];
-    let rows = rows.iter().map(|(name, value)| format!("{name:<14} {value}"));
-    let calls = counts(trace).into_iter().map(|(name, count)| format!("{:<14} {count}", format!("  {name}")));
-    rows.chain(calls).collect::<Vec<_>>().join("\n")
+    let rows = rows.into_iter().map(|(name, value)| vec![name.to_string(), value]);
+    let calls = counts(trace).into_iter().map(|(name, count)| vec![format!("  {name}"), count.to_string()]);
+    table(&[], &rows.chain(calls).collect::<Vec<_>>())
 }
 
 /// One action: `12  0.001234567 +0.000010000  T1  read(fd=3, len=10, parts=0) = 10`.

@@ -35,7 +35,7 @@ fn passed_sockets_are_served_by_their_names_and_stay_when_the_server_ends() {
     // The export has no address of its own.
     let stack = "vol = memory size=1MiB @";
     let mut server = serve(dir.path(), stack, sockets, "esker@x.socket:control");
-    // Who connects before the server is there waits in the socket.
+    // A client that connects before the server is there waits in the socket.
     let uri = format!("nbd+unix:///vol?socket={}", at("nbd"));
     assert_eq!(check_tool("nbdinfo", &["--size", &uri]).trim(), "1048576");
     let status = check_tool(ESKER, &["status", "--control", &at("ctl")]);
@@ -71,10 +71,9 @@ fn a_socket_that_is_for_nothing_is_refused() {
     refused(stack, "other:control", "which belongs to no export");
     assert!(!dir.path().join("sock").exists());
     // A file is no socket.
-    let file =
-        tool("sh", &["-c", "exec 3</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"", "sh", ESKER, "serve", stack]);
-    let mut file = file;
-    let output = file.current_dir(dir.path()).output().unwrap();
+    let script = "exec 3</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+    let mut server = tool("sh", &["-c", script, "sh", ESKER, "serve", stack]);
+    let output = server.current_dir(dir.path()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("descriptor 3") && error.contains("is no socket that listens"), "{error}");
