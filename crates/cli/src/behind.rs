@@ -89,8 +89,8 @@ impl Background {
         })
     }
 
-    /// Clients may connect: writes the PID file, which goes when what is returned is dropped. In the background, says so
-    /// to the first process, and leaves its session and its outputs. Standard error stays if it is a log.
+    /// Clients may connect: writes the PID file, which goes when what is returned is dropped. In the background, says
+    /// so to the first process, and leaves its session and its outputs. Standard error stays if it is a log.
     ///
     /// # Errors
     /// The kernel's, or the first process is gone.

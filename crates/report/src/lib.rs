@@ -2,8 +2,9 @@
 //!
 //! Invariant: touches no file, and refers to nothing outside the text that it returns.
 //!
-//! Reading order: [`number`] prints values, [`table()`] puts them into columns for people. [`figure`] draws series, [`bars`] values of categories, and [`dots`] values
-//! beside those of a source. [`html`] makes tables, sections and pages. [`known_error`] comes last.
+//! Reading order: [`number`] prints values, [`table()`] puts them into columns for people. [`figure`] draws series,
+//! [`bars`] values of categories, and [`dots`] values beside those of a source. [`html`] makes tables, sections and
+//! pages. [`known_error`] comes last.
 
 #![forbid(unsafe_code)]
 

@@ -6,8 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
-/// Rows below the names of their columns, or without names. A column of numbers, with or without units, is aligned to the
-/// right. Cells are wrapped where the table would be wider than `width`.
+/// Rows below the names of their columns, or without names. A column of numbers, with or without units, is aligned to
+/// the right. Cells are wrapped where the table would be wider than `width`.
 pub fn table(names: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
     render(names, rows, width, &|column| is_of_numbers(rows, column))
 }

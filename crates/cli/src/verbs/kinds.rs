@@ -36,7 +36,7 @@ struct Kinds {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("unknown kind \"{name}\"; {advice}")]
+#[error("unknown kind \"{name}\"\ntip: {advice}")]
 struct UnknownKind {
     name: String,
     advice: String,
