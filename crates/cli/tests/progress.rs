@@ -41,8 +41,8 @@ impl Case {
     }
 }
 
-/// A trace of 3,000 requests.
-const LOAD: &str = "esker blktrace generate uniform load.csv --to msr --hours 0.02 2>/dev/null\n";
+/// A trace of 9,000 requests.
+const LOAD: &str = "esker blktrace generate uniform load.csv --to msr --hours 0.005 2>/dev/null\n";
 /// A recording of a program.
 const DESK: &str = "esker trace generate desk.etrace --seed 3 --threads 4 --scripts 20\n";
 /// A server of a mirror whose members do not differ, and whose first one reads slowly.
@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
     case(
         "advise",
         "LOADprintf '[[device]]\\nname = \"hdd-7200-2021\"\\n' > shop.toml\n\
-         % advise load.csv --catalogue shop.toml --target p95=4s --json",
+         % advise load.csv --catalogue shop.toml --speed 0.05 --target p95=4s --json",
         &[
             ("reading traces", ""),
             ("measuring devices", "devices"),
