@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
     case(
         "volume receive",
         "VOLUMESesker volume send one --stack 'STACK' >sent\n\
-         % volume receive copy --as other --stack 'STACK' <sent",
+         % volume receive copy --stack 'b = file path=b.img size=64MiB; vm = thin ports=\"other=1MiB\" on b' <sent",
         &[("received", "")],
     ),
     case("mirror scrub", "MIRROR% mirror scrub vol", &[("scrub", "")]),
@@ -118,14 +118,14 @@ const CASES: &[Case] = &[
     ),
     case("trace deps", "DESK% trace deps desk.etrace --json", &[("desk.etrace", ""), ("compiling", "actions")]),
     case(
-        "trace prepare",
-        "DESK% trace prepare desk.etrace --dir run --json",
-        &[("compiling", "actions"), ("initial tree", "")],
-    ),
-    case(
         "trace predict",
         "DESK% trace predict desk.etrace --dir run --json",
         &[("initial tree", ""), ("caches of the program", "files"), ("replay of desk.etrace", "actions")],
+    ),
+    case(
+        "trace prepare",
+        "DESK% trace prepare desk.etrace --dir run --json",
+        &[("compiling", "actions"), ("initial tree", "")],
     ),
     case(
         "trace replay",
