@@ -27,12 +27,12 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     out.gauges(("imbalance", "How far from fair huge pages are divided; 0 is fair.", None), one(status.imbalance))?;
     out.gauges(("waiting", "Regions that wait to be looked at.", None), one(status.waiting as f64))?;
     out.counters(("polls", "Looks through page tables.", None), one(status.polls as f64))?;
-    out.counters(("poll", "Time that they took.", seconds), one(status.poll_s))?;
+    out.counters(("poll", "Time that looks through page tables took.", seconds), one(status.poll_s))?;
     let ratio = status.done.misprediction.map_or(Vec::new(), |ratio| one(ratio).to_vec());
     out.gauges(("misprediction", "Share of hot huge pages that were not in use.", None), ratio)?;
     let (checked, missed) = (status.done.hot_checked as f64, status.done.hot_missed as f64);
     out.counters(("hot_checked", "Looks whether hot huge pages were in use.", None), one(checked))?;
-    out.counters(("hot_missed", "Those that found one that was not.", None), one(missed))?;
+    out.counters(("hot_missed", "Looks that found a hot huge page unused.", None), one(missed))?;
     let by = |map: fn(&Done) -> &std::collections::BTreeMap<String, u64>| -> Vec<Sample> {
         map(&status.done).iter().map(|(why, count)| (vec![("reason", why.clone())], *count as f64)).collect()
     };
@@ -44,7 +44,7 @@ fn manager(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let (bytes, saved) = (Some(Unit::Bytes), sharing(|sharing| sharing.saved_bytes as f64));
     out.gauges(("sharing_saved", "Memory that sharing of equal pages saves.", bytes.clone()), saved)?;
     let profit = sharing(|sharing| sharing.profit_bytes as f64);
-    out.gauges(("sharing_profit", "The same without what the kernel keeps for it.", bytes), profit)?;
+    out.gauges(("sharing_profit", "Memory that sharing saves, without what the kernel keeps for it.", bytes), profit)?;
     let refused = sharing(|sharing| sharing.refused as f64);
     out.counters(
         ("sharing_refused", "Connections of processes that are not managed, do not greet, or have one.", None),
@@ -60,8 +60,8 @@ fn groups(out: &mut Families<'_>, groups: &[GroupStatus]) -> fmt::Result {
     let bytes = || Some(Unit::Bytes);
     let huge = each(|one| Some(one.huge_bytes));
     out.gauges(("group_huge", "Memory of a control group in huge pages.", bytes()), huge)?;
-    out.gauges(("group_used", "Memory that is charged to it.", bytes()), each(|one| one.used_bytes))?;
-    out.gauges(("group_limit", "Memory that it may hold.", bytes()), each(|one| one.limit_bytes))
+    out.gauges(("group_used", "Memory that is charged to a control group.", bytes()), each(|one| one.used_bytes))?;
+    out.gauges(("group_limit", "Memory that a control group may hold.", bytes()), each(|one| one.limit_bytes))
 }
 
 fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result {
@@ -74,24 +74,44 @@ fn processes(out: &mut Families<'_>, processes: &[ProcessStatus]) -> fmt::Result
         processes.iter().filter_map(with).collect()
     };
     let (may, does) = (sharing(|sharing| sharing.mergeable_bytes), sharing(|sharing| sharing.merged_bytes));
-    out.gauges(("process_mergeable", "Memory that may be shared with equal pages.", Some(Unit::Bytes)), may)?;
-    out.gauges(("process_merged", "Memory that is.", Some(Unit::Bytes)), does)?;
+    out.gauges(
+        ("process_mergeable", "Memory of a process that may be shared with equal pages.", Some(Unit::Bytes)),
+        may,
+    )?;
+    out.gauges(("process_merged", "Memory of a process that is shared with equal pages.", Some(Unit::Bytes)), does)?;
     let resident = each(|one| one.resident_bytes as f64);
-    let what = "Its memory, without what it has freed inside huge pages: that stays charged to its group.";
+    let what = "Memory of a process, without what it has freed inside huge pages: that stays charged to its group.";
     out.gauges(("process_resident", what, Some(Unit::Bytes)), resident)?;
     let excluded = each(|one| f64::from(u8::from(one.excluded_s.is_some())));
-    out.gauges(("process_huge", "Memory in huge pages.", Some(Unit::Bytes)), each(|one| one.huge_bytes as f64))?;
-    out.gauges(("process_idle", "Share of its huge pages that is idle.", None), each(|one| one.idle))?;
-    out.gauges(("process_claim", "Its claim to the next huge page.", None), each(|one| one.metric))?;
-    out.gauges(("process_excluded", "Whether it is passed over for a while.", None), excluded)?;
+    out.gauges(
+        ("process_huge", "Memory of a process in huge pages.", Some(Unit::Bytes)),
+        each(|one| one.huge_bytes as f64),
+    )?;
+    out.gauges(("process_idle", "Share of the huge pages of a process that is idle.", None), each(|one| one.idle))?;
+    out.gauges(("process_claim", "Claim of a process to the next huge page.", None), each(|one| one.metric))?;
+    out.gauges(("process_excluded", "Whether a process is passed over for a while.", None), excluded)?;
     let promotions = each(|one| one.done.promotions as f64);
-    out.counters(("process_promotions", "Regions that became huge.", None), promotions)?;
-    out.counters(("process_demotions", "Regions that became base pages.", None), each(|one| one.done.demotions as f64))
+    out.counters(("process_promotions", "Regions of a process that became huge.", None), promotions)?;
+    out.counters(
+        ("process_demotions", "Regions of a process that became base pages.", None),
+        each(|one| one.done.demotions as f64),
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use esker_metrics::monitor::{self, FamilyRow};
+    use esker_testkit::{generated, promtool};
+
     use super::*;
+
+    #[test]
+    fn the_dashboard_has_a_panel_for_each_family_and_promtool_takes_their_queries() {
+        let families = FamilyRow::all(&page(Status::default()));
+        let board = monitor::dashboard("Esker huge pages", "esker-hugepage", &families);
+        generated::check_json("dist/grafana/esker-hugepage.json", &board);
+        promtool::check("hugepage", &monitor::recorded(&board).to_string());
+    }
 
     #[test]
     fn a_reader_finds_every_number_with_its_labels() {

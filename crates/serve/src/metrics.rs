@@ -48,13 +48,7 @@ pub fn families() -> Vec<FamilyRow> {
     FamilyRow::all(&page(Status::default()))
 }
 
-const fn alert(
-    family: &'static str,
-    when: When,
-    held: &'static str,
-    severity: &'static str,
-    advice: &'static str,
-) -> Alert {
+const fn alert(family: &'static str, when: When, held: u32, severity: &'static str, advice: &'static str) -> Alert {
     Alert { family, when, held, severity, advice }
 }
 
@@ -63,48 +57,30 @@ pub const ALERTS: &[Alert] = &[
     alert(
         "esker_dead",
         When::Yes,
-        "0m",
+        0,
         "critical",
         "Read the log, repair the device that it names, and restart the server.",
     ),
-    alert("esker_export_up", When::No, "1m", "critical", "`esker status` says why the export cannot be used."),
-    alert(
-        "esker_export_errors",
-        When::Grows,
-        "0m",
-        "critical",
-        "Clients saw failed requests; the log names the device.",
-    ),
-    alert(
-        "esker_mount_failed",
-        When::Yes,
-        "0m",
-        "critical",
-        "`esker status` says why it could not be mounted or closed.",
-    ),
-    alert(
-        "esker_device_unusable",
-        When::Yes,
-        "1m",
-        "critical",
-        "`esker status` says why the device could not be opened.",
-    ),
-    alert("esker_device_latched", When::Yes, "0m", "critical", "Repair the device, and restart the server."),
+    alert("esker_export_up", When::No, 1, "critical", "`esker status` says why the export cannot be used."),
+    alert("esker_export_errors", When::Grows, 0, "critical", "Clients saw failed requests; the log names the device."),
+    alert("esker_mount_failed", When::Yes, 0, "critical", "`esker status` says why it could not be mounted or closed."),
+    alert("esker_device_unusable", When::Yes, 1, "critical", "`esker status` says why the device could not be opened."),
+    alert("esker_device_latched", When::Yes, 0, "critical", "Repair the device, and restart the server."),
     alert(
         "esker_device_degraded",
         When::Yes,
-        "5m",
+        5,
         "warning",
         "Replace the part below that is missing; `esker status` names it.",
     ),
     alert(
         "esker_device_violations",
         When::Grows,
-        "0m",
+        0,
         "warning",
         "A layer broke the contract of requests; report it with the log.",
     ),
-    alert("esker_frozen", When::Yes, "10m", "warning", "`esker thaw` lets requests go on."),
+    alert("esker_frozen", When::Yes, 10, "warning", "`esker thaw` lets requests go on."),
 ];
 
 fn histogram(op: &OpLoad) -> Histogram {
@@ -160,8 +136,11 @@ fn mounts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     let each = |value: fn(&MountStatus) -> bool| {
         status.mounts.iter().map(move |mount| (label(mount), f64::from(u8::from(value(mount)))))
     };
-    out.gauges(("mount_up", "Whether it is mounted.", None), each(|mount| mount.mounted))?;
-    out.gauges(("mount_failed", "Whether it could not be mounted or closed.", None), each(|m| m.unusable.is_some()))?;
+    out.gauges(("mount_up", "Whether a file system is mounted.", None), each(|mount| mount.mounted))?;
+    out.gauges(
+        ("mount_failed", "Whether a file system could not be mounted or closed.", None),
+        each(|m| m.unusable.is_some()),
+    )?;
     let requests = status.mounts.iter().flat_map(|mount| {
         let with = move |op: &String| [label(mount), vec![("op", op.clone())]].concat();
         mount.requests.iter().map(move |(op, count)| (with(op), *count as f64))
@@ -185,14 +164,20 @@ fn parts(out: &mut Families<'_>, status: &Status) -> fmt::Result {
     });
     place(out, "device", "a device or layer", &loads.collect::<Vec<_>>())?;
     let each = |value: fn(&PartStatus) -> f64| status.parts.iter().map(move |part| (label(part), value(part)));
-    out.counters(("device_violations", "How often the contract was broken.", None), each(|p| p.violations as f64))?;
-    out.counters(("device_generated_requests", "Requests that it made.", None), each(|p| p.generated as f64))?;
+    out.counters(
+        ("device_violations", "How often a device or layer broke the contract.", None),
+        each(|p| p.violations as f64),
+    )?;
+    out.counters(
+        ("device_generated_requests", "Requests that a device or layer made by itself.", None),
+        each(|p| p.generated as f64),
+    )?;
     let unusable = each(|part| f64::from(u8::from(part.unusable.is_some())));
-    out.gauges(("device_unusable", "Whether it could not be opened.", None), unusable)?;
+    out.gauges(("device_unusable", "Whether a device or layer could not be opened.", None), unusable)?;
     let latched = each(|part| f64::from(u8::from(part.latched.is_some())));
-    out.gauges(("device_latched", "Whether it takes no changes since one of it failed.", None), latched)?;
+    out.gauges(("device_latched", "Whether a device or layer refuses changes since one failed.", None), latched)?;
     let degraded = each(|part| f64::from(u8::from(part.degraded.is_some())));
-    out.gauges(("device_degraded", "Whether it does without something below.", None), degraded)?;
+    out.gauges(("device_degraded", "Whether a device or layer does without something below.", None), degraded)?;
     let stats = status.parts.iter().flat_map(|part| {
         let with = move |stat: &String| [label(part), vec![("stat", stat.clone())]].concat();
         part.stats.iter().map(move |(stat, value)| (with(stat), *value))
@@ -225,16 +210,27 @@ fn models(out: &mut Families<'_>, status: &Status) -> fmt::Result {
         |value: fn(&UsageStatus) -> f64| models.iter().map(move |(labels, usage)| (labels.clone(), value(usage)));
     let bytes = Some(Unit::Bytes);
     out.counters(("model_energy", "Energy that a modelled device used.", Some(Unit::Joules)), each(|u| u.energy_j))?;
-    out.counters(("model_busy", "Time in which it worked.", Some(Unit::Seconds)), each(|u| u.busy_s))?;
+    out.counters(("model_busy", "Time in which a modelled device worked.", Some(Unit::Seconds)), each(|u| u.busy_s))?;
     let written = each(|usage| usage.written_bytes as f64);
-    out.counters(("model_medium_written", "Bytes written to its medium.", bytes.clone()), written)?;
-    out.counters(("model_medium_read", "Bytes read from its medium.", bytes), each(|usage| usage.read_bytes as f64))
+    out.counters(
+        ("model_medium_written", "Bytes written to the medium of a modelled device.", bytes.clone()),
+        written,
+    )?;
+    out.counters(
+        ("model_medium_read", "Bytes read from the medium of a modelled device.", bytes),
+        each(|usage| usage.read_bytes as f64),
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use esker_metrics::monitor;
+    use esker_testkit::{generated, promtool};
+
     use super::*;
-    use crate::status::{EndStatus, ExportStatus};
+    use crate::status::{EndStatus, ExportStatus, FrozenStatus};
+
+    const RULES: &str = "esker.rules.json";
 
     fn load() -> Load {
         let latency_ns = vec![(9_000, 2), (10_000, 1), (10_001, 1), (60_000_000_000, 1)];
@@ -306,13 +302,41 @@ mod tests {
     #[test]
     fn dashboard_and_alert_rules_are_those_of_the_families_and_promtool_takes_them() {
         let families = families();
-        let board = esker_metrics::monitor::dashboard("Esker", "esker", &families);
-        let rules = esker_metrics::monitor::rules("esker", &families, ALERTS);
-        for (name, value) in [("dist/grafana/esker.json", &board), ("dist/prometheus/esker.rules.json", &rules)] {
-            let text = serde_json::to_string_pretty(value).expect("a value is JSON") + "\n";
-            esker_testkit::generated::check_file(name, &text).unwrap_or_else(|error| panic!("{error}"));
-        }
-        esker_testkit::promtool::check("alerts", &rules.to_string());
-        esker_testkit::promtool::check("panels", &esker_metrics::monitor::recorded(&board).to_string());
+        let board = monitor::dashboard("Esker", "esker", &families);
+        let rules = monitor::rules("esker", &families, ALERTS);
+        generated::check_json("dist/grafana/esker.json", &board);
+        generated::check_json(&format!("dist/prometheus/{RULES}"), &rules);
+        promtool::check("alerts", &rules.to_string());
+        promtool::check("panels", &monitor::recorded(&board).to_string());
+    }
+
+    /// A server without trouble, of which two of a kind are there. `hurt` changes the second ones.
+    fn status(hurt: fn(&mut ExportStatus, &mut MountStatus, &mut PartStatus)) -> Status {
+        let pair = || ["one", "two"].map(str::to_string);
+        let op = |op: &str, failed| OpLoad { op: op.into(), count: 9, failed, ..OpLoad::default() };
+        let load = || Load { ops: vec![op("read", 0), op("write", 3)], ..Load::default() };
+        let exports = pair().map(|name| ExportStatus { name, load: load(), ..ExportStatus::default() });
+        let mount = |name| MountStatus { name, fs: "lfs".into(), mounted: true, ..MountStatus::default() };
+        let mounts = pair().map(mount);
+        let parts = pair().map(|name| PartStatus { name, kind: "k".into(), violations: 1, ..PartStatus::default() });
+        let (mut exports, mut mounts, mut parts) = (exports.to_vec(), mounts.to_vec(), parts.to_vec());
+        hurt(&mut exports[1], &mut mounts[1], &mut parts[1]);
+        Status { exports, mounts, parts, ..Status::default() }
+    }
+
+    #[test]
+    fn each_alert_is_raised_for_the_series_in_trouble_and_for_no_other() {
+        let failing = status(|export, mount, part| {
+            let why = || Some("It broke.".to_string());
+            (export.unusable, mount.unusable, part.unusable) = (why(), why(), why());
+            (part.latched, part.degraded, part.violations) = (why(), why(), 2);
+            export.load.ops[1].failed += 1;
+            export.load.ops.push(OpLoad { op: "trim".into(), count: 1, failed: 1, ..OpLoad::default() });
+        });
+        let failing = Status { dead: Some("It broke.".into()), frozen: Some(FrozenStatus::default()), ..failing };
+        let (families, [sound, failing]) = (families(), [status(|_, _, _| {}), failing].map(page));
+        let trials = monitor::trials(RULES, &families, ALERTS, &sound, &failing);
+        generated::check_json("dist/prometheus/esker.rules.test.json", &trials);
+        promtool::try_rules(RULES, &monitor::rules("esker", &families, ALERTS).to_string(), &trials.to_string());
     }
 }

@@ -39,6 +39,15 @@ pub fn check_file(name: &str, text: &str) -> Result<(), String> {
     }
 }
 
+/// Checks or writes, as [`check_file`] does, a file with this JSON.
+///
+/// # Panics
+/// With the file, and how to mend it.
+pub fn check_json(name: &str, value: &serde_json::Value) {
+    let text = serde_json::to_string_pretty(value).expect("a value is JSON") + "\n";
+    check_file(name, &text).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// Whether the block stands in its page as it is; writes it there if [`VARIABLE`] is set.
 ///
 /// # Errors
