@@ -27,6 +27,8 @@ pub struct MediaCheck {
     pub holds: &'static str,
     /// What a user calls such media.
     pub media: &'static str,
+    /// The magic of each superblock that such a medium may have, and the one version that is read.
+    pub formats: &'static [([u8; 8], u16)],
     /// Whether all of them that are named at once belong together.
     pub is_set: bool,
     /// Whether a medium bears the mark of the format, sound or damaged.

@@ -62,6 +62,7 @@ cfg_if::cfg_if! {
         mod listeners;
         mod local;
         mod log;
+        mod media;
         mod meters;
         mod mirrors;
         mod notify;

@@ -46,7 +46,7 @@ fn a_table_has_a_row_for_each_path() {
     for path in ["a: ", "b: "] {
         assert_eq!(
             text.lines().filter(|line| line.get(29..).is_some_and(|said| said.starts_with(path))).count(),
-            4,
+            if path == "b: " { 5 } else { 4 },
             "{text}"
         );
     }

@@ -25,7 +25,7 @@ pub mod superblock;
 pub use newest::{Newest, newest, slots};
 pub use page::{PAGE_HEADER, Page, PageError, PageId};
 pub use record::{Epochs, LogCursor, Next, RECORD_HEADER, Record};
-pub use superblock::{Features, HEADER, Header, SLOT, Superblock, SuperblockError, seal, slot, unseal};
+pub use superblock::{Features, HEADER, Header, SLOT, Superblock, SuperblockError, seal, slot, unseal, version_told};
 
 /// CRC-32 (IEEE) of `bytes`, with the four bytes at `at`, where the checksum lies, as zeroes.
 pub fn checksum(bytes: &[u8], at: usize) -> u32 {

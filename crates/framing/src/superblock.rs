@@ -74,6 +74,8 @@ pub trait Superblock: Sized {
     /// Whether the format proves a superblock stale by other means: its log or its segments carry a newer generation.
     /// Only then may the older slot serve when the other one is damaged.
     const DETECTS_STALE: bool = false;
+    /// Both.
+    const FORMAT: ([u8; 8], u16) = (Self::MAGIC, Self::VERSION);
     /// What a user calls the medium, with its article: "a mirror".
     const NAME: &'static str;
     /// Lengths in bytes that superblocks of this version have, header included; at most [`SLOT`].
@@ -181,6 +183,12 @@ pub fn seal<S: Superblock>(superblock: &S) -> Vec<u8> {
 pub fn reseal(superblock: &mut [u8]) {
     let sum = checksum(superblock, SUM_AT);
     superblock[SUM_AT..SUM_AT + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The version that a superblock says it has, sound or damaged. `None` if the bytes begin with another magic.
+pub fn version_told(bytes: &[u8], magic: &[u8; 8]) -> Option<u16> {
+    let (raw, _) = RawHeader::read_from_prefix(bytes).ok()?;
+    (raw.magic == *magic).then_some(raw.version.get())
 }
 
 /// Reads the superblock of one slot. `bytes` may go on behind it.

@@ -114,6 +114,7 @@ pub static KIND: Kind = Kind {
 const MEDIA: MediaCheck = MediaCheck {
     holds: "cache",
     media: "maps of caches",
+    formats: &[check::FORMAT],
     is_set: false,
     is_marked: |medium| check::is_marked(medium, SlotKind::Cache),
     check: check::media_verdict,

@@ -8,8 +8,8 @@ use std::fmt;
 use std::io;
 
 use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
-use esker_framing::SuperblockError;
 use esker_framing::cell::{CELL, PAYLOAD, is_sound};
+use esker_framing::{Superblock as _, SuperblockError};
 
 use crate::index;
 use crate::journal::{self, Fingerprint, JournalError, Record};
@@ -18,8 +18,14 @@ use crate::store::Entry;
 use crate::superblock::Superblock;
 
 /// How `dedup` checks its medium.
-pub const MEDIA: MediaCheck =
-    MediaCheck { holds: "dedup", media: "deduplicated volumes", is_set: false, is_marked, check: check_media };
+pub const MEDIA: MediaCheck = MediaCheck {
+    holds: "dedup",
+    media: "deduplicated volumes",
+    formats: &[Superblock::FORMAT],
+    is_set: false,
+    is_marked,
+    check: check_media,
+};
 
 /// Findings that are kept; all are counted.
 const FINDINGS_MAX: usize = 100;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use esker_block::{
     Below, Bio, BioError, Buf, Device, Done, Fact, Limits, Media, MediaCheck, MediaVerdict, Op, ReadMedium, Step,
 };
+use esker_framing::Superblock as _;
 use esker_layer_kit::Io;
 use esker_layer_thin::catalogue::{CATALOGUE, Catalogue, is_head};
 use esker_layer_thin::{ManageError, catalogue_in};
@@ -18,8 +19,14 @@ use crate::segments::State;
 use crate::store::{METADATA, Store, Stores};
 
 /// How `logvol` checks its medium, with the names of `thin` in it.
-pub const MEDIA: MediaCheck =
-    MediaCheck { holds: "volume", media: "log-structured volumes", is_set: false, is_marked, check: check_media };
+pub const MEDIA: MediaCheck = MediaCheck {
+    holds: "volume",
+    media: "log-structured volumes",
+    formats: &[Slot::FORMAT],
+    is_set: false,
+    is_marked,
+    check: check_media,
+};
 
 /// The smallest block that a volume may have: any of them can be read then.
 const BLOCK: u32 = 512;

@@ -6,14 +6,20 @@ use esker_base::ByteRange;
 use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
 
 use crate::assemble::{AssembleError, Assembly, ProbeError, Probed, Start, assemble};
-use crate::superblock::{DATA_START, Superblock};
+use crate::superblock::{DATA_START, FORMAT, Superblock};
 
 /// Bytes compared at once.
 const STEP: u64 = 64 << 10;
 
 /// How `mirror` checks its media.
-pub const MEDIA: MediaCheck =
-    MediaCheck { holds: "mirror", media: "members of mirrors", is_set: true, is_marked, check: check_media };
+pub const MEDIA: MediaCheck = MediaCheck {
+    holds: "mirror",
+    media: "members of mirrors",
+    formats: &[FORMAT],
+    is_set: true,
+    is_marked,
+    check: check_media,
+};
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -163,6 +163,9 @@ struct OnMember {
     member: u16,
 }
 
+/// Magic and version of superblocks.
+pub const FORMAT: ([u8; 8], u16) = <OnMember as esker_framing::Superblock>::FORMAT;
+
 impl OnMember {
     fn opened(found: Newest<OnMember>) -> Result<(Superblock, u16), SuperblockError> {
         found.writable().map(|found| (found.superblock, found.member))

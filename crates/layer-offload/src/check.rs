@@ -4,7 +4,7 @@ use std::io;
 
 use esker_base::ByteRange;
 use esker_block::{Media, MediaCheck, MediaVerdict, ReadMedium};
-use esker_framing::SuperblockError;
+use esker_framing::{Superblock as _, SuperblockError};
 
 use crate::format::{AREA_START, Content, Record};
 use crate::log::enter;
@@ -16,8 +16,14 @@ use crate::superblock::Superblock;
 const WINDOW: u64 = 1 << 20;
 
 /// How `offload` checks the device of its log.
-pub const MEDIA: MediaCheck =
-    MediaCheck { holds: "offload", media: "logs of off-loaded writes", is_set: false, is_marked, check: check_media };
+pub const MEDIA: MediaCheck = MediaCheck {
+    holds: "offload",
+    media: "logs of off-loaded writes",
+    formats: &[Superblock::FORMAT],
+    is_set: false,
+    is_marked,
+    check: check_media,
+};
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug)]

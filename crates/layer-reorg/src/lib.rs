@@ -133,6 +133,7 @@ pub static KIND: Kind = Kind {
 const MEDIA: MediaCheck = MediaCheck {
     holds: "area of a reorganised disk",
     media: "maps of areas",
+    formats: &[check::FORMAT],
     is_set: false,
     is_marked: |medium| check::is_marked(medium, SlotKind::Reorg),
     check: check::media_verdict,

@@ -96,6 +96,7 @@ pub static KIND: Kind = Kind {
 const MEDIA: MediaCheck = MediaCheck {
     holds: "spindown",
     media: "maps of stores of `spindown`",
+    formats: &[check::FORMAT],
     is_set: false,
     is_marked: |medium| check::is_marked(medium, SlotKind::Spindown),
     check: check::media_verdict,

@@ -4,13 +4,20 @@ use std::error::Error;
 use std::io;
 
 use esker_block::{Fact, Media, MediaCheck, MediaVerdict, ReadMedium};
+use esker_framing::Superblock as _;
 use esker_layer_kit::media;
 use esker_layer_kit::slots::{SlotKind, check};
 
-use crate::label::label_of;
+use crate::label::{Label, label_of};
 
-pub(crate) const MEDIA: MediaCheck =
-    MediaCheck { holds: "tier", media: "ends of tiers", is_set: false, is_marked, check: verdict };
+pub(crate) const MEDIA: MediaCheck = MediaCheck {
+    holds: "tier",
+    media: "ends of tiers",
+    formats: &[check::FORMAT, Label::FORMAT],
+    is_set: false,
+    is_marked,
+    check: verdict,
+};
 
 fn start_of(medium: &dyn ReadMedium) -> io::Result<Vec<u8>> {
     let mut start = vec![0; media::HEAD as usize];

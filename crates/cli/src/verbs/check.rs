@@ -1,8 +1,6 @@
 //! `esker check`: whether what layers keep on files and devices is sound.
 
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::rc::Rc;
 
 use esker_base::Progress;
@@ -10,6 +8,7 @@ use esker_block::{Fact, MediaCheck, ReadMedium};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
+use crate::media::{self, ReadFile};
 use crate::progress::{Pace, Watcher};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -59,30 +58,21 @@ struct Unreadable(String, io::Error);
 #[error("not everything is sound")]
 struct Unsound;
 
-/// A file of which only bytes are read. The place of each read shows how far the check is.
-struct ReadFile {
+/// A file whose reads show how far the check is.
+struct Watched {
     path: String,
-    file: File,
-    size: u64,
+    file: ReadFile,
     watcher: Watcher,
 }
 
-impl ReadFile {
-    fn open(path: &str, watcher: Watcher) -> io::Result<ReadFile> {
-        let mut file = File::open(path)?;
-        let size = file.seek(SeekFrom::End(0))?;
-        Ok(ReadFile { path: path.to_string(), file, size, watcher })
-    }
-}
-
-impl ReadMedium for ReadFile {
+impl ReadMedium for Watched {
     fn size(&self) -> u64 {
-        self.size
+        self.file.size()
     }
 
     fn read_at(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, at)?;
-        self.watcher.tell(Progress::bytes(&self.path, at + out.len() as u64, self.size));
+        self.file.read_at(at, out)?;
+        self.watcher.tell(Progress::bytes(&self.path, at + out.len() as u64, self.size()));
         Ok(())
     }
 }
@@ -98,14 +88,12 @@ impl Run for Check {
     const PACE: Option<Pace> = Some(Pace::Shows("the place in each file"));
 
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let checks: Vec<MediaCheck> = esker_kinds::ALL.iter().filter_map(|kind| kind.check).collect();
         let mut jobs: Vec<Job<'_>> = Vec::new();
         for path in &self.files {
             let unreadable = |error| Unreadable(path.clone(), error);
-            let file = ReadFile::open(path, terminal.watcher()).map_err(unreadable)?;
-            let by = checker(&checks, &file).map_err(unreadable)?;
-            let by = by.ok_or_else(|| Unknown(path.clone(), known(&checks)))?;
-            let medium: Rc<dyn ReadMedium> = Rc::new(file);
+            let file = ReadFile::open(path).map_err(unreadable)?;
+            let by = media::checker(&file).map_err(unreadable)?.ok_or_else(|| Unknown(path.clone(), known()))?;
+            let medium: Rc<dyn ReadMedium> = Rc::new(Watched { path: path.clone(), file, watcher: terminal.watcher() });
             match jobs.iter_mut().find(|job| by.is_set && job.by.holds == by.holds) {
                 Some(job) => {
                     job.paths.push(path);
@@ -122,22 +110,8 @@ impl Run for Check {
     }
 }
 
-/// The checker whose mark a file bears.
-fn checker(checks: &[MediaCheck], file: &ReadFile) -> io::Result<Option<MediaCheck>> {
-    for check in checks {
-        match (check.is_marked)(file) {
-            Ok(false) => {}
-            Ok(true) => return Ok(Some(*check)),
-            // It is too short for this format.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(None)
-}
-
-fn known(checks: &[MediaCheck]) -> String {
-    checks.iter().map(|check| check.media).collect::<Vec<_>>().join(", ")
+fn known() -> String {
+    media::checkers().map(|check| check.media).collect::<Vec<_>>().join(", ")
 }
 
 impl Job<'_> {

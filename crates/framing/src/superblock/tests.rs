@@ -83,6 +83,16 @@ fn the_golden_superblock_reads_as_it_was_written() {
 }
 
 #[test]
+fn a_version_is_told_of_sound_and_of_damaged_superblocks_of_the_format() {
+    let mut bytes = seal(&demo::<true>(7, 64));
+    let magic = Demo::<true>::MAGIC;
+    assert_eq!(version_told(&bytes, &magic), Some(Demo::<true>::VERSION));
+    bytes[8..10].copy_from_slice(&513u16.to_le_bytes());
+    assert_eq!((version_told(&bytes, &magic), version_told(&bytes, b"another!")), (Some(513), None));
+    assert_eq!(version_told(&bytes[..HEADER - 1], &magic), None);
+}
+
+#[test]
 fn superblocks_of_every_length_keep_the_promises_of_the_crate() {
     for body in [1, 64, SECTOR - HEADER, 3 * SECTOR - HEADER, SLOT - HEADER] {
         for generation in [7, 8, u64::MAX - 1] {

@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use esker_block::{BioError, Fact, Media, MediaVerdict, ReadMedium};
+use esker_framing::Superblock as _;
 use esker_framing::cell::{CELL, is_sound};
 
 use super::MapError;
@@ -172,6 +173,9 @@ fn entries(recovered: &Recovered, verdict: &mut SlotVerdict) {
         }
     }
 }
+
+/// Magic and version of maps.
+pub const FORMAT: ([u8; 8], u16) = SlotHead::FORMAT;
 
 /// Whether a device bears the mark of a map of `kind`; a map whose kind cannot be read may be of any.
 ///
