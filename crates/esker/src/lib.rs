@@ -25,8 +25,9 @@
 //! # What is stable
 //!
 //! In version 0.1 the names of this crate are meant to stay, and each change of one is in the change log. [`block`] and
-//! [`rt`] may change with every version. Stack texts and media have versions of their own; a medium that is newer than
-//! the code is refused, and an older one is read.
+//! [`rt`] may change with every version. Words of stack texts may change until version 0.1, each with an error that
+//! names the new word. Media have versions of their own, and this code reads one version of each format: an older or
+//! newer medium is refused, with its version in the error.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -49,3 +50,8 @@ pub use predict::{Judged, Predicted, Prediction, predict};
 pub use serving::Serving;
 pub use stack::{OpenOptions, Part, Stack, open};
 pub use volumes::{Volume, Volumes};
+
+/// The program of the guide, so that it compiles as the page prints it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/embed.md")]
+struct Guide;
