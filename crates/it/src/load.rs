@@ -7,9 +7,6 @@ pub mod tree;
 /// What went wrong, with the place.
 pub type Outcome<T> = Result<T, String>;
 
-/// Told how many steps were made, so that a load can say when it is well under way.
-pub type Progress<'a> = &'a mut dyn FnMut(u64);
-
 /// Adds the place to a system's error.
 pub(crate) fn at(place: impl std::fmt::Display) -> impl Fn(std::io::Error) -> String {
     move |error| format!("{place}: {error}")

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::stream::DATA_MAX;
-use crate::transfer::{Ask, Outgoing, Progress, TransferError, order, ranges, read};
+use crate::transfer::{Ask, Outgoing, TransferError, order, ranges, read};
 
 /// Sizes of volumes that are made from images are multiples of it, which suits blocks of any size.
 pub const UNIT: u64 = 4096;
@@ -67,7 +67,7 @@ pub fn import<A: Ask>(
     volume: &str,
     force: bool,
     source: &mut impl Source,
-    progress: Progress<'_>,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Value, TransferError<A::Error>> {
     let bytes = source.bytes().next_multiple_of(UNIT).to_string();
     let force = if force { &["force"][..] } else { &[] };
@@ -86,7 +86,7 @@ fn take_in<A: Ask>(
     manager: &mut A,
     volume: &str,
     source: &mut impl Source,
-    progress: Progress<'_>,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), TransferError<A::Error>> {
     let (bytes, mut from, mut buffer) = (source.bytes(), 0, vec![0; DATA_MAX as usize]);
     progress(0, bytes);
@@ -135,7 +135,7 @@ pub fn export<A: Ask>(
     manager: &mut A,
     snapshot: &str,
     sink: &mut impl Sink,
-    progress: Progress<'_>,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, u64), TransferError<A::Error>> {
     let told = ranges(manager, "changes", &Outgoing { snapshot, base: None, start: 0 })?;
     let (data, mut done) = (told.data(), 0);

@@ -67,9 +67,6 @@ pub trait Ask {
     fn ask(&mut self, words: Vec<String>) -> Result<Value, Self::Error>;
 }
 
-/// Takes how many bytes of data of how many are done.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
-
 /// What is sent.
 pub struct Outgoing<'a> {
     /// The snapshot.
@@ -112,7 +109,7 @@ pub fn send<A: Ask>(
     manager: &mut A,
     what: &Outgoing<'_>,
     out: impl Write,
-    progress: Progress<'_>,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64, TransferError<A::Error>> {
     let told = ranges(manager, "changes", what)?;
     let data = told.data();
@@ -206,7 +203,7 @@ pub fn receive<A: Ask>(
     manager: &mut A,
     target: &Target<'_>,
     input: impl Read,
-    progress: Progress<'_>,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Value, TransferError<A::Error>> {
     let mut decoder = Decoder::new(input)?;
     let head = decoder.head().clone();

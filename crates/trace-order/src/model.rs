@@ -41,5 +41,5 @@ pub mod world;
 mod tests;
 
 pub use act::Intent;
-pub use compile::{CompileError, Progress, compile};
+pub use compile::{CompileError, compile};
 pub use world::World;

@@ -2,7 +2,6 @@
 
 use esker_base::units::size_human;
 use esker_layer_thin::images::{Sink, export};
-use esker_layer_thin::transfer::Progress;
 
 use crate::failure::Failure;
 use crate::images::{ForeignSink, Format, RawSink, Stoppable};
@@ -75,7 +74,7 @@ impl Run for Export {
 }
 
 impl Export {
-    fn copy(&self, sink: &mut impl Sink, progress: Progress<'_>) -> Result<(u64, u64), Failure> {
+    fn copy(&self, sink: &mut impl Sink, progress: &mut dyn FnMut(u64, u64)) -> Result<(u64, u64), Failure> {
         self.thin.with(|manager| {
             let list = manager.order(vec!["list".into()])?;
             if find(&list, &self.name)?["snapshot"] == true {

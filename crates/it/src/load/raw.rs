@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use esker_base::Stream;
 use esker_base::digest::mix;
 
-use super::{Outcome, Progress, at};
+use super::{Outcome, at};
 
 const BLOCK: u64 = 4096;
 /// Most blocks of one write.
@@ -47,7 +47,7 @@ impl Plan {
 ///
 /// # Errors
 /// The system's, with the place.
-pub fn write(path: &str, seed: u64, bytes: u64, writes: u64, progress: Progress<'_>) -> Outcome<()> {
+pub fn write(path: &str, seed: u64, bytes: u64, writes: u64, progress: &mut dyn FnMut(u64)) -> Outcome<()> {
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(at(path))?;
     let plan = Plan::new(seed, bytes, writes);
     let mut versions = vec![0u32; plan.versions.len()];

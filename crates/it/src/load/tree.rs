@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use esker_base::Stream;
 
-use super::{Outcome, Progress, at};
+use super::{Outcome, at};
 
 /// Files at most.
 const FILES: u64 = 40;
@@ -104,7 +104,7 @@ fn perform(dir: &Path, step: &Step) -> std::io::Result<()> {
 ///
 /// # Errors
 /// The system's, with the step.
-pub fn write(dir: &Path, seed: u64, steps: u64, progress: Progress<'_>) -> Outcome<()> {
+pub fn write(dir: &Path, seed: u64, steps: u64, progress: &mut dyn FnMut(u64)) -> Outcome<()> {
     for part in 0..4 {
         let part = dir.join(format!("d{part}"));
         fs::create_dir_all(&part).map_err(at(part.display()))?;

@@ -37,7 +37,7 @@ fn predicted() -> CandidateRun {
         load: Load::Closed { depth: 1, think: Nanos::ZERO },
         ..ComparisonPlan::of(vec![Trace::from_records("reads", records)])
     };
-    plan.compare(&(Arc::new(|_: &str, _| {}) as esker_predict::Watch)).unwrap().runs.remove(0)
+    plan.compare(&(Arc::new(|_: esker_base::Progress<'_>| {}) as esker_predict::Watch)).unwrap().runs.remove(0)
 }
 
 /// The latencies of the reads through a served stack, in their order, and the server's status.

@@ -33,7 +33,7 @@ impl Image {
     fn values(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         bytes.resize(bytes.len().next_multiple_of(4096), 0);
-        bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
+        bytes.chunks(BLOCK).map(|block| block[0]).collect()
     }
 }
 
@@ -158,7 +158,7 @@ fn a_snapshot_becomes_an_image_of_its_data_alone() {
     assert!(
         told == (64 * KIB, 22 * BLOCK as u64) && image.data == told.1 && image.is_ended && last == (told.1, told.1)
     );
-    let values: Vec<u8> = image.bytes.chunks(BLOCK as usize).map(|block| block[7]).collect();
+    let values: Vec<u8> = image.bytes.chunks(BLOCK).map(|block| block[7]).collect();
     assert_eq!(values, place.values("s"));
     let error = export(&mut place, "db", &mut image, &mut |_, _| {}).unwrap_err().to_string();
     assert!(error.contains("is a volume that changes"), "{error}");

@@ -45,14 +45,11 @@ pub(super) const ACTIONS_MAX: usize = 1 << 30;
 /// Threads of a trace at most: what each knows of each other one is kept while edges are reduced.
 pub const THREADS_MAX: usize = 1 << 14;
 
-/// Told while a trace is compiled: how many actions are done.
-pub type Progress<'a> = &'a mut dyn FnMut(u64);
-
-/// Compiles a trace.
+/// Compiles a trace. `progress` hears how many actions are done.
 ///
 /// # Errors
 /// The trace contradicts itself. Contradictions between trace and files are repaired and counted instead.
-pub fn compile(trace: Trace, progress: Progress<'_>) -> Result<Program, CompileError> {
+pub fn compile(trace: Trace, progress: &mut dyn FnMut(u64)) -> Result<Program, CompileError> {
     let mut compiler = Compiler::begin(&trace)?;
     let mut last = 0;
     let mut actions = trace.actions.into_iter();
