@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use esker_lab_kit::Options;
+use esker_lab_kit::{LabError, Options, scratch};
 
 /// How experiments are run, and how their figures are told.
 #[derive(clap::Args)]
@@ -22,9 +22,13 @@ pub struct LabArgs {
 }
 
 impl LabArgs {
-    /// As experiments take them.
-    pub fn options(&self) -> Options {
-        Options { quick: self.quick, seed: self.seed, scratch: self.scratch.clone() }
+    /// As experiments take them, with a folder for scratch files that is there.
+    ///
+    /// # Errors
+    /// What is wrong with that folder.
+    pub fn options(&self) -> Result<Options, LabError> {
+        scratch::demand(&self.scratch)?;
+        Ok(Options { quick: self.quick, seed: self.seed, scratch: self.scratch.clone() })
     }
 }
 

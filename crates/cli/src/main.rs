@@ -69,6 +69,7 @@ cfg_if::cfg_if! {
         mod opened_stack;
         mod patience;
         mod pid_file;
+        mod png;
         mod recording;
         mod replaying;
         mod rewriting;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use esker_testkit::{Ability, skip};
 use serde_json::Value;
 
 fn lab(dir: &Path, args: &[&str]) -> Output {
@@ -36,6 +37,41 @@ fn a_run_prints_its_report_alone_and_writes_a_chart_a_table_and_a_page() {
     assert!(again.status.code() == Some(1) && told.contains("a.csv: exists"), "{told}");
     assert!(again.stdout.is_empty(), "the run is refused before it begins");
     printed(&lab(dir.path(), &[&run[..], &["--force"]].concat()));
+}
+
+#[test]
+fn a_png_is_drawn_by_a_program_that_is_looked_for_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = ["run", "edt-table", "--quick", "--plot", "a.png"];
+    let command = |path: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        command.arg("lab").args(run).current_dir(dir.path()).env("PATH", path).output().unwrap()
+    };
+    let without = command("/nonexistent");
+    let told = String::from_utf8_lossy(&without.stderr).into_owned();
+    assert!(without.status.code() == Some(1) && without.stdout.is_empty(), "{told}");
+    assert!(told.contains("rsvg-convert draws PNG files, and it cannot be run") && told.contains(".svg"), "{told}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
+    if Command::new("rsvg-convert").arg("--version").output().is_err() {
+        return skip(Ability::Program, "rsvg-convert is not installed");
+    }
+    let output = command(&std::env::var("PATH").unwrap());
+    assert!(output.status.success(), "{output:?}");
+    let png = fs::read(dir.path().join("a.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 10_000, "{} bytes", png.len());
+}
+
+#[test]
+fn a_missing_folder_for_scratch_files_is_told_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    for verb in ["run", "repeat"] {
+        let output = lab(dir.path(), &[verb, "edt-table", "--quick", "--scratch", "gone"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{told}");
+        let expected = "esker: gone: is not there, so there is no place for scratch files; make this folder, or name another one with \
+                        --scratch\n";
+        assert_eq!(told, expected);
+    }
 }
 
 #[test]

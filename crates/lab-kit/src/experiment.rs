@@ -199,13 +199,23 @@ pub enum LabError {
     /// A comparison of stacks.
     #[error(transparent)]
     Predict(#[from] esker_predict::PredictError),
-    /// A scratch file.
-    #[error("scratch file in {dir}: {source}")]
-    Scratch {
-        /// Folder.
+    /// There is no folder for scratch files.
+    #[error(
+        "{dir}: {what}, so there is no place for scratch files; make this folder, or name another one with --scratch"
+    )]
+    NoScratch {
+        /// What was named.
         dir: PathBuf,
-        /// The kernel's words.
-        source: std::io::Error,
+        /// How it is.
+        what: &'static str,
+    },
+    /// A scratch file or folder cannot be made, read or written.
+    #[error("{at}: {}", scratch::told(.why))]
+    Scratch {
+        /// File or folder.
+        at: PathBuf,
+        /// What the kernel says.
+        why: io::Error,
     },
     /// What the experiment reads is damaged.
     #[error("{0}")]
@@ -223,7 +233,7 @@ impl LabError {
 
     /// What the kernel says about a file or folder of the experiment.
     pub fn scratch<P: AsRef<Path> + ?Sized>(at: &P) -> impl Fn(io::Error) -> LabError + Copy {
-        |source| LabError::Scratch { dir: at.as_ref().to_path_buf(), source }
+        |why| LabError::Scratch { at: at.as_ref().to_path_buf(), why }
     }
 }
 

@@ -15,6 +15,7 @@ use esker_rt::mem::Pool;
 use esker_rt::sync::join_all;
 
 use esker_lab_kit::{Figure, Lab, LabError, timing};
+use esker_report::{Axis, Figure as Plot, Series};
 
 const BLOCK: u64 = 4096;
 const SEGMENT: u64 = 4 * MIB;
@@ -24,19 +25,36 @@ const ROUNDS: u32 = 3;
 /// Live data, and the words for it.
 const SIZES: [(u64, &str); 5] =
     [(64 * MIB, "64m"), (128 * MIB, "128m"), (256 * MIB, "256m"), (512 * MIB, "512m"), (2 * GIB, "2g")];
+/// The table of figure 3.9: MiB of data, and seconds.
+const THESIS: [(f64, f64); 4] = [(128.0, 0.3), (8_192.0, 28.3), (65_536.0, 179.4), (131_072.0, 363.7)];
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Vec<Figure>, LabError> {
     let (mut points, mut seconds) = (Vec::new(), Vec::new());
     for (bytes, word) in &SIZES[..lab.scale(4, 5)] {
         let took = timing::median_of(ROUNDS, |_| clean_all(lab, *bytes))?;
         lab.say(format!("{} MiB in {took:.3} s", bytes / MIB));
-        points.push((*bytes as f64, took));
+        points.push(((bytes / MIB) as f64, took));
         seconds.push(Figure::alone(format!("seconds_{word}"), took, "s"));
     }
-    let (bytes, took) = points[points.len() - 1];
+    let (mib, took) = points[points.len() - 1];
     let slope = Figure::alone("gc_time_slope", timing::exponent(&points), "ratio");
-    let rate = Figure::alone("mib_per_second", bytes / MIB as f64 / took, "MiB/s");
+    let rate = Figure::alone("mib_per_second", mib / took, "MiB/s");
+    lab.draw(plot(points));
     Ok([slope, rate].into_iter().chain(seconds).collect())
+}
+
+/// Figure 3.9, with the points that were measured.
+fn plot(points: Vec<(f64, f64)>) -> Plot {
+    Plot {
+        title: "Time to clean everything".to_string(),
+        says:
+            "All data are live, so all are moved: here on memory, in the thesis on flash. On both axes equal distances \
+               are equal ratios, so a line as steep as the thesis' grows with the data as its line does."
+                .to_string(),
+        x: Axis::logarithmic("live data, MiB"),
+        y: Axis::logarithmic("seconds"),
+        series: vec![Series::line("measured", points), Series::line("in the thesis", THESIS.to_vec())],
+    }
 }
 
 /// Seconds to move `bytes` of live data.
@@ -92,4 +110,19 @@ async fn fill(volume: &Rc<Volume>, io: &Io, bytes: u64) -> Result<(), BioError> 
         }
     });
     join_all(writers).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use esker_report::html;
+
+    use super::*;
+
+    #[test]
+    fn the_figure_shows_the_points_of_the_thesis_beside_ours() {
+        let plots = [plot(vec![(64.0, 0.021), (128.0, 0.044), (256.0, 0.09), (512.0, 0.2), (2_048.0, 0.81)])];
+        let figures = html::figures(&plots).unwrap();
+        esker_testkit::browser::check("anvil-gc-scaling", &html::page("A test", "a test", &figures));
+        assert!(figures.into_string().contains("in the thesis"));
+    }
 }

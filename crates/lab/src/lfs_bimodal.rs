@@ -212,7 +212,7 @@ fn plots(shares: &[(&str, Vec<f64>)]) -> [Plot; 2] {
 
 #[cfg(test)]
 mod tests {
-    use esker_report::Drawn as _;
+    use esker_report::html;
 
     use super::*;
 
@@ -231,6 +231,14 @@ mod tests {
         let [single, sums] = plots(&[("greedy", vec![0.1, 0.6, 0.6, 1.0])]);
         assert_eq!((single.series[0].points.len(), sums.series[0].points.len()), (BINS, BINS));
         assert!((sums.series[0].points[BINS - 1].1 - 1.0).abs() < 1e-9);
-        assert!(sums.svg().is_ok());
+    }
+
+    #[test]
+    fn a_browser_shows_all_policies() {
+        let live = |policy: usize| (0..600).map(|segment| (segment * (policy + 3) % 600) as f64 / 599.0).collect();
+        let names = POLICIES.map(|(_, policy)| policy).into_iter().chain(["greedy, lfs", "cost-benefit, lfs"]);
+        let shares: Vec<(&str, Vec<f64>)> = names.enumerate().map(|(at, name)| (name, live(at))).collect();
+        let figures = html::figures(&plots(&shares)).unwrap();
+        esker_testkit::browser::check("lfs-bimodal", &html::page("lfs-bimodal", "a test", &figures));
     }
 }

@@ -54,13 +54,22 @@ pub struct DotChart {
     pub panels: Vec<Panel>,
 }
 
+/// Where heading and sentence of a chart stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// In the drawing.
+    Drawn,
+    /// On the page around it.
+    Beside,
+}
+
 impl Drawn for DotChart {
     fn heading(&self) -> (&str, &str) {
         (&self.title, &self.says)
     }
 
     fn svg(&self) -> Result<Markup, PlotError> {
-        Ok(self.picture()?.element())
+        Ok(self.picture(Head::Beside)?.element())
     }
 
     fn is_large(&self) -> bool {
@@ -74,11 +83,11 @@ impl DotChart {
     /// # Errors
     /// If the drawing library refuses.
     pub fn file(&self, comment: &str) -> Result<String, PlotError> {
-        Ok(self.picture()?.file(comment))
+        Ok(self.picture(Head::Drawn)?.file(comment))
     }
 
-    fn picture(&self) -> Result<Picture, PlotError> {
-        Picture::of((&self.title, &self.says), self.size(), |area| self.draw(area))
+    fn picture(&self, head: Head) -> Result<Picture, PlotError> {
+        Picture::of((&self.title, &self.says), self.size(head), |area| self.draw(area, head))
     }
 
     /// Where the dots begin: behind the longest name.
@@ -95,25 +104,28 @@ impl DotChart {
         wrapped(&self.says, ((self.width() - 2 * MARGIN) * 100 / CHARACTER) as usize)
     }
 
-    /// Where the first panel begins: below heading, sentence and legend.
-    fn top(&self) -> i32 {
-        2 * MARGIN + HEADING + (self.lines().len() as i32 + 1) * LINE
-    }
-
-    fn size(&self) -> (u32, u32) {
-        let panels: i32 = self.panels.iter().map(|panel| PANEL + panel.rows.len() as i32 * ROW).sum();
-        (self.width() as u32, (self.top() + panels + MARGIN) as u32)
-    }
-
-    fn draw(&self, area: &Area<'_>) -> Result<(), DrawError> {
-        write(area, &self.title, (MARGIN, MARGIN + HEADING / 2), HEADING, HPos::Left)?;
-        let mut y = 2 * MARGIN + HEADING;
-        for line in self.lines() {
-            write(area, &line, (MARGIN, y), FONT, HPos::Left)?;
-            y += LINE;
+    /// Where the legend begins: below heading and sentence.
+    fn top(&self, head: Head) -> i32 {
+        match head {
+            Head::Drawn => 2 * MARGIN + HEADING + self.lines().len() as i32 * LINE,
+            Head::Beside => MARGIN,
         }
-        self.legend(area, y)?;
-        let mut y = self.top();
+    }
+
+    fn size(&self, head: Head) -> (u32, u32) {
+        let panels: i32 = self.panels.iter().map(|panel| PANEL + panel.rows.len() as i32 * ROW).sum();
+        (self.width() as u32, (self.top(head) + LINE + panels + MARGIN) as u32)
+    }
+
+    fn draw(&self, area: &Area<'_>, head: Head) -> Result<(), DrawError> {
+        if head == Head::Drawn {
+            write(area, &self.title, (MARGIN, MARGIN + HEADING / 2), HEADING, HPos::Left)?;
+            for (line, y) in self.lines().iter().zip((2 * MARGIN + HEADING..).step_by(LINE as usize)) {
+                write(area, line, (MARGIN, y), FONT, HPos::Left)?;
+            }
+        }
+        self.legend(area, self.top(head))?;
+        let mut y = self.top(head) + LINE;
         for panel in &self.panels {
             self.draw_panel(area, panel, y)?;
             y += PANEL + panel.rows.len() as i32 * ROW;
@@ -196,6 +208,18 @@ mod tests {
         let svg = chart(&[("none", f64::NAN, None)]).svg().unwrap().into_string();
         assert!(svg.contains("NaN") && svg.matches("<circle").count() == 1, "{svg}");
         assert!(DotChart { panels: Vec::new(), ..chart(&[]) }.svg().is_ok());
+    }
+
+    #[test]
+    fn heading_and_sentence_are_drawn_into_a_file_and_stand_beside_the_chart_on_a_page() {
+        let chart = chart(&[("a", 1.0, None)]);
+        let count = |svg: &str| ["a chart", "what it shows"].map(|text| svg.matches(text).count());
+        assert_eq!(
+            count(&chart.svg().unwrap().into_string()),
+            [0, 1],
+            "the sentence is its label for readers of screens"
+        );
+        assert_eq!(count(&chart.file("ours").unwrap()), [1, 2]);
     }
 
     #[test]

@@ -24,6 +24,11 @@ pub fn section(title: &str, body: &Markup) -> Markup {
     html! { section { h2 { (title) } (body) } }
 }
 
+/// Several parts, one behind the other.
+pub fn together(parts: &[Markup]) -> Markup {
+    html! { @for part in parts { (part) } }
+}
+
 /// Text as it is, in a font with letters of one width.
 pub fn verbatim(text: &str) -> Markup {
     html! { pre { (text) } }

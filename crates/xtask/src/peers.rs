@@ -32,6 +32,7 @@ const PEERS: &[Peer] = &[
     Peer { program: "mkfs.btrfs", package: "btrfs-progs", used_by: "cli: a file system on an attached device" },
     Peer { program: "chromium", package: "chromium", used_by: "tests: pages on wide and narrow screens" },
     Peer { program: "promtool", package: "prometheus", used_by: "serve: alert rules and queries of the dashboard" },
+    Peer { program: "rsvg-convert", package: "librsvg2-bin", used_by: "cli: plots of experiments as PNG" },
     Peer { program: "strace", package: "strace", used_by: "record, lab: recordings and their cost, compared" },
     Peer {
         program: "/usr/lib/python3/dist-packages/plyvel/__init__.py",

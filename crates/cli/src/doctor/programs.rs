@@ -3,7 +3,8 @@
 use super::finding::{Finding, Subject};
 use super::machine::Machine;
 
-const PROGRAMS: Subject = Subject { check: "foreign programs", verbs: &["serve", "attach", "try", "trace replay"] };
+const PROGRAMS: Subject =
+    Subject { check: "foreign programs", verbs: &["serve", "attach", "try", "trace replay", "lab run"] };
 
 /// Program, and the Debian package that has it.
 const NAMED: [(&str, &str); 12] = [
@@ -18,6 +19,7 @@ const NAMED: [(&str, &str); 12] = [
     ("qemu-img", "qemu-utils"),
     ("qemu-nbd", "qemu-utils"),
     ("qemu-system-x86_64", "qemu-system-x86"),
+    ("rsvg-convert", "librsvg2-bin"),
     ("strace", "strace"),
 ];
 

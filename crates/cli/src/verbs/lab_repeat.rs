@@ -66,7 +66,7 @@ pub fn repeat(
     let budget = budget.map(|budget| Duration::from_nanos(budget.0));
     let watcher = terminal.watcher();
     let watch = |told: Progress<'_>| watcher.tell(told);
-    let evaluation = evaluate(&experiments, &lab.options(), times, budget, &mut watcher.lines(), &watch);
+    let evaluation = evaluate(&experiments, &lab.options()?, times, budget, &mut watcher.lines(), &watch);
     watcher.clear();
     match lab.json {
         true => terminal.say(&serde_json::to_string_pretty(&evaluation)?)?,

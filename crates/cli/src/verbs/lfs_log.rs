@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 
 use esker_lab_kit::timing;
-use esker_report::{Axis, Figure, Series, html};
+use esker_report::{Axis, Figure, PlotError, Series, html};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -55,7 +55,7 @@ enum LfsLogError {
     #[error("{0}: tells of no step of a cleaner; write the log with --log-format json")]
     NoSteps(String),
     #[error("the plots cannot be drawn: {0}")]
-    Plot(#[from] esker_report::PlotError),
+    Plot(#[from] PlotError),
 }
 
 /// A step as the log has it.
@@ -109,8 +109,7 @@ impl Run for LfsLog {
         let steps = self.steps()?;
         if let Some(path) = &self.plots {
             target::write(path, self.force, |mut file| {
-                let figures = html::figures(&plots(&steps)).map_err(LfsLogError::Plot)?;
-                let page = html::page(&self.file.display().to_string(), "esker lfs log", &figures);
+                let page = page(&self.file.display().to_string(), &steps).map_err(LfsLogError::Plot)?;
                 Ok::<(), Failure>(file.write_all(page.as_bytes())?)
             })?;
         }
@@ -169,6 +168,16 @@ fn sums(steps: &[LoggedStep]) -> Value {
     })
 }
 
+/// The plots under the name of the log, and the sums.
+fn page(log: &str, steps: &[LoggedStep]) -> Result<String, PlotError> {
+    let sums = sums(steps);
+    let rows = sums.as_object().expect("it is one").iter().map(|(name, value)| vec![name.clone(), value.to_string()]);
+    let table = html::table(&[("name", "What is counted"), ("value", "Of all steps")], &rows.collect::<Vec<_>>(), None);
+    let title = format!("What the cleaner of {log} did");
+    let parts = [html::figures(&plots(steps))?, html::section("Sums", &table)];
+    Ok(html::page(&title, "esker lfs log", &html::together(&parts)))
+}
+
 fn plots(steps: &[LoggedStep]) -> [Figure; 3] {
     let cleaned = || steps.iter().filter(|step| step.has_cleaned());
     let mut copied = 0;
@@ -207,8 +216,6 @@ fn plots(steps: &[LoggedStep]) -> [Figure; 3] {
 
 #[cfg(test)]
 mod tests {
-    use esker_report::Drawn as _;
-
     use super::*;
 
     const LINE: &str = r#"{"time":"2026-11-27T00:00:00Z","up_s":1.5,"level":"info","event":"lfs_cleaned","end":"cleaned","segments":"3,4","deferred":"9","blocks":"1000","copied":"250","freed":"700","efficiency":"75.00","clean_before":"7","pressed":"false","text":"x"}"#;
@@ -233,6 +240,25 @@ mod tests {
         assert_eq!([of("steps"), of("segments_cleaned"), of("segments_left")], [2.0, 2.0, 3.0]);
         assert_eq!([of("blocks_copied"), of("efficiency"), of("seconds")], [250.0, 0.75, 2.5]);
         assert_eq!(sums(std::slice::from_ref(&left))["efficiency_median"], Value::Null);
-        assert!(plots(&[step, left]).iter().all(|plot| plot.svg().is_ok()));
+    }
+
+    #[test]
+    fn a_browser_shows_the_page_of_a_long_log_and_of_one_step() {
+        let first = LoggedStep::of(LINE.as_bytes()).unwrap();
+        let step = |number: u64| LoggedStep {
+            at: number as f64 * 21.7,
+            end: if number % 9 == 4 { "deferred" } else { "cleaned" }.to_string(),
+            copied: 20_000 + number * 7_919 % 60_000,
+            blocks: 100_000,
+            clean_before: 4_000 + number * 37 % 900,
+            ..first.clone()
+        };
+        let long: Vec<LoggedStep> = (0..400).map(step).collect();
+        for (name, log, steps) in [
+            ("lfs-log", "/var/lib/esker/one/with a long name/cleaner <1>.log", &long[..]),
+            ("lfs-log-of-one-step", "cleaner.log", std::slice::from_ref(&first)),
+        ] {
+            esker_testkit::browser::check(name, &page(log, steps).unwrap());
+        }
     }
 }
