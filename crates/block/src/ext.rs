@@ -297,6 +297,23 @@ pub trait Extension {
         false
     }
 
+    /// Whether it can do with one more lower device now.
+    ///
+    /// # Errors
+    /// Why not.
+    fn grows(&self) -> Result<(), String> {
+        Err("only a mirror takes further members".to_string())
+    }
+
+    /// Whether lower device `lower` may leave for good: it is not in use, and nothing of it is missed later.
+    fn releases(&self, _lower: usize) -> bool {
+        false
+    }
+
+    /// It has one more lower device now, behind the others (none), or lower device `gone` has left. Nothing is in
+    /// flight.
+    fn relowered(&self, _gone: Option<usize>) {}
+
     /// What it tells about itself.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()

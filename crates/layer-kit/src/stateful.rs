@@ -79,6 +79,22 @@ pub trait Stateful: Sized + 'static {
         false
     }
 
+    /// As [`Extension::grows`].
+    ///
+    /// # Errors
+    /// Why not.
+    fn grows(&self) -> Result<(), String> {
+        Err("only a mirror takes further members".to_string())
+    }
+
+    /// As [`Extension::releases`].
+    fn releases(&self, _lower: usize) -> bool {
+        false
+    }
+
+    /// As [`Extension::relowered`].
+    fn relowered(&self, _gone: Option<usize>) {}
+
     /// As [`Extension::stats`].
     fn stats(&self) -> Vec<Stat> {
         Vec::new()
@@ -188,6 +204,20 @@ impl<S: Stateful> Extension for StatefulLayer<S> {
 
     fn spares(&self, lower: usize) -> bool {
         self.opened.get().is_some_and(|opened| opened.state.spares(lower))
+    }
+
+    fn grows(&self) -> Result<(), String> {
+        self.opened.get().map_or_else(|| Err("it is not open".to_string()), |opened| opened.state.grows())
+    }
+
+    fn releases(&self, lower: usize) -> bool {
+        self.opened.get().is_some_and(|opened| opened.state.releases(lower))
+    }
+
+    fn relowered(&self, gone: Option<usize>) {
+        if let Some(opened) = self.opened.get() {
+            opened.state.relowered(gone);
+        }
     }
 
     fn stats(&self) -> Vec<Stat> {

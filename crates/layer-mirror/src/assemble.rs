@@ -3,7 +3,7 @@
 use esker_base::Bits;
 use esker_framing::SuperblockError;
 
-use crate::superblock::{Superblock, all_of};
+use crate::superblock::Superblock;
 
 /// What the head of one lower device gave.
 pub type Probed = Result<(Superblock, u16), ProbeError>;
@@ -43,6 +43,8 @@ pub enum Start {
     Full,
     /// It cannot be used now.
     Out,
+    /// It is blank, and there are more lower devices than members: it becomes one.
+    Joins,
 }
 
 /// Lower device `i` is this member of the set.
@@ -90,6 +92,9 @@ pub enum AssembleError {
         /// Lower devices in the stack text.
         lowers: usize,
     },
+    /// A member that was detached.
+    #[error("lower device {0} was detached from the mirror; leave it out of `on`")]
+    Detached(usize),
     /// Two members were changed apart from each other.
     #[error(
         "split-brain: lower devices {0} and {1} were changed apart from each other, so each may lack writes of the other; choose \
@@ -132,7 +137,7 @@ pub fn assemble(
     let Some((newest_at, newest, _)) = made.max_by_key(|(_, l, _)| (l.generation, l.sequence)) else {
         return make_new(found, fresh());
     };
-    check_identity(&superblocks, newest, found.len())?;
+    check_identity(&superblocks, newest, found)?;
     if let Some((at, ..)) = superblocks.iter().find(|(_, superblock, _)| !superblock.is_ancestor_of(newest)) {
         return Err(AssembleError::Split(*at, newest_at));
     }
@@ -168,13 +173,15 @@ fn make_new(found: &[Probed], superblock: Superblock) -> Result<Assembly, Assemb
 fn check_identity(
     superblocks: &[(usize, &Superblock, u16)],
     newest: &Superblock,
-    lowers: usize,
+    found: &[Probed],
 ) -> Result<(), AssembleError> {
     for (n, (i, superblock, member)) in superblocks.iter().enumerate() {
         for (j, other, number) in &superblocks[..n] {
             let is_one_set =
                 superblock.set == other.set && superblock.data == other.data && superblock.region == other.region;
-            if !is_one_set || superblock.members != other.members {
+            // A member comes or leaves with a new generation.
+            let is_one_table = (superblock.members, superblock.detached) == (other.members, other.detached);
+            if !is_one_set || (superblock.generation == other.generation && !is_one_table) {
                 return Err(AssembleError::Strangers(*j, *i));
             }
             if member == number {
@@ -182,8 +189,15 @@ fn check_identity(
             }
         }
     }
-    match lowers > usize::from(newest.members) {
-        true => Err(AssembleError::TooMany { members: newest.members, lowers }),
+    let is_detached = |(_, _, member): &&(usize, &Superblock, u16)| newest.detached >> member & 1 != 0;
+    if let Some((at, ..)) = superblocks.iter().find(is_detached) {
+        return Err(AssembleError::Detached(*at));
+    }
+    let members = newest.all().count_ones() as u16;
+    // Blank ones may join.
+    let lowers = found.iter().filter(|found| !is_blank(found)).count();
+    match lowers > usize::from(members) {
+        true => Err(AssembleError::TooMany { members, lowers }),
         false => Ok(()),
     }
 }
@@ -194,7 +208,7 @@ fn member(i: usize, found: &[Probed], newest: &Superblock) -> AssembledMember {
             AssembledMember { number: Some(*member), start: start(superblock, *member, newest) }
         }
         // Its number is what the others leave.
-        Err(ProbeError::Superblock(SuperblockError::Blank)) => AssembledMember { number: None, start: Start::Full },
+        blank if is_blank(blank) => AssembledMember { number: None, start: Start::Full },
         Err(_) => AssembledMember { number: None, start: Start::Out },
     }
 }
@@ -236,17 +250,27 @@ fn why_missing(member: u16, members: &[AssembledMember], found: &[Probed]) -> St
         return "its superblock is older than it should be".to_string();
     }
     let troubled = found.iter().enumerate().find_map(|(i, found)| found.as_ref().err().map(|trouble| (i, trouble)));
-    troubled.map_or("it is not named".to_string(), |(i, trouble)| format!("lower device {i} {trouble}"))
+    troubled
+        .map_or("the text does not name it in `on`".to_string(), |(i, trouble)| format!("lower device {i} {trouble}"))
 }
 
-/// Gives the members without a superblock the numbers that are left.
-fn numbered(members: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
+fn is_blank(found: &Probed) -> bool {
+    matches!(found, Err(ProbeError::Superblock(SuperblockError::Blank)))
+}
+
+/// Gives the members without a superblock the numbers that are left: first those that cannot be read, for they may be
+/// members. Blank ones for which none is left join.
+fn numbered(mut members: Vec<AssembledMember>, newest: &Superblock) -> Vec<AssembledMember> {
     let taken = members.iter().filter_map(|member| member.number).fold(0u16, |set, member| set | 1 << member);
-    let mut left = (0..newest.members).filter(|member| (all_of(newest.members) & !taken) >> member & 1 != 0);
+    let mut left = (0..newest.members).filter(|member| (newest.all() & !taken) >> member & 1 != 0);
+    for start in [Start::Out, Start::Full] {
+        for member in members.iter_mut().filter(|member| member.number.is_none() && member.start == start) {
+            member.number = left.next();
+        }
+    }
+    let has_none = |member: &&mut AssembledMember| member.number.is_none() && member.start == Start::Full;
+    members.iter_mut().filter(has_none).for_each(|member| member.start = Start::Joins);
     members
-        .into_iter()
-        .map(|member| AssembledMember { number: member.number.or_else(|| left.next()), ..member })
-        .collect()
 }
 
 #[cfg(test)]

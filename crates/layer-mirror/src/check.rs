@@ -97,14 +97,14 @@ fn check_media(media: Media<'_>) -> Result<MediaVerdict, Box<dyn std::error::Err
     let text = format!(
         "mirror of {} members and {} bytes, generation {} ({}): {} bytes compared, {open} of {regions} regions may differ; \
          {end}",
-        superblock.members,
+        superblock.all().count_ones(),
         superblock.data,
         superblock.generation,
         starts.join(", "),
         found.compared,
     );
     let facts = vec![
-        ("members", u64::from(superblock.members).into()),
+        ("members", u64::from(superblock.all().count_ones()).into()),
         ("volume_bytes", superblock.data.into()),
         ("generation", superblock.generation.into()),
         ("members", Fact::Texts(starts)),
@@ -121,6 +121,7 @@ fn word(start: Start) -> &'static str {
         Start::Partial => "lacks the dirty regions",
         Start::Full => "lacks everything",
         Start::Out => "cannot be used",
+        Start::Joins => "is blank and no member yet",
     }
 }
 

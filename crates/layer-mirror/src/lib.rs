@@ -178,7 +178,8 @@ impl Stateful for Mirror {
     /// The superblocks at the head of each member.
     fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
-        (0..config.lowers).map(|lower| Mark { lower, range }).collect()
+        let lowers = config.orderly.0.get().map_or(config.lowers, |mirror| mirror.members.len());
+        (0..lowers).map(|lower| Mark { lower, range }).collect()
     }
 
     async fn open(config: Config, io: Io) -> Result<Rc<Mirror>, KindError> {
@@ -222,6 +223,27 @@ impl Stateful for Mirror {
 
     fn spares(&self, lower: usize) -> bool {
         self.members.state(lower) == members::State::Out
+    }
+
+    fn grows(&self) -> Result<(), String> {
+        match self.members.len() {
+            MEMBERS_MAX.. => Err(format!("has {MEMBERS_MAX} members, and takes no more")),
+            _ if self.latch.is_set() => Err("takes no changes, because it is latched".to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    fn releases(&self, lower: usize) -> bool {
+        self.is_detached(lower) && self.is_at_rest()
+    }
+
+    fn relowered(&self, gone: Option<usize>) {
+        match gone {
+            None => self.members.join(),
+            Some(lower) => self.members.leave(lower),
+        }
+        self.look_now.set(true);
+        self.background.wake();
     }
 
     fn stats(&self) -> Vec<Stat> {

@@ -1,6 +1,7 @@
 //! The members of a running mirror: which is read, which are written, where the heads stand.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// What a member is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,41 +16,72 @@ pub enum State {
 
 /// One member.
 pub struct Member {
-    /// Its number in the set; none for one that held something else.
-    pub number: Option<u16>,
+    /// Its number in the set; none for one that held something else, that joins or that was detached.
+    pub(crate) number: Cell<Option<u16>>,
     state: Cell<State>,
     /// Where its last read or write ended: the estimate of its head.
     head: Cell<u64>,
     /// Whether an operator took it out of use: it is not looked for.
     pub(crate) withdrawn: Cell<bool>,
+    /// Whether it has come to be a member, and has no number yet.
+    pub(crate) joins: Cell<bool>,
     /// Why the last look did not bring it back.
     pub(crate) trouble: RefCell<Option<String>>,
 }
 
+impl Member {
+    fn new(number: Option<u16>, state: State) -> Member {
+        Member {
+            number: Cell::new(number),
+            state: Cell::new(state),
+            head: Cell::new(0),
+            withdrawn: Cell::new(false),
+            joins: Cell::new(false),
+            trouble: RefCell::default(),
+        }
+    }
+}
+
 /// All members, by lower device.
-pub struct Members(Vec<Member>);
+pub struct Members(RefCell<Vec<Rc<Member>>>);
 
 impl Members {
     /// From numbers and states.
     pub fn new(members: impl IntoIterator<Item = (Option<u16>, State)>) -> Members {
-        let member = |(number, state)| Member {
-            number,
-            state: Cell::new(state),
-            head: Cell::new(0),
-            withdrawn: Cell::new(false),
-            trouble: RefCell::default(),
-        };
-        Members(members.into_iter().map(member).collect())
+        let members = members.into_iter().map(|(number, state)| Rc::new(Member::new(number, state)));
+        Members(RefCell::new(members.collect()))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.borrow().len()
     }
 
     /// Member at lower device `lower`.
-    pub fn get(&self, lower: usize) -> &Member {
-        &self.0[lower]
+    pub fn get(&self, lower: usize) -> Rc<Member> {
+        self.0.borrow()[lower].clone()
+    }
+
+    /// A member comes behind the others. It is looked for.
+    pub(crate) fn join(&self) {
+        let member = Member::new(None, State::Out);
+        member.joins.set(true);
+        self.0.borrow_mut().push(Rc::new(member));
+    }
+
+    /// The member at a lower device has left.
+    pub(crate) fn leave(&self, lower: usize) {
+        self.0.borrow_mut().remove(lower);
+    }
+
+    /// The numbers that members have.
+    pub(crate) fn numbers(&self) -> u16 {
+        self.0.borrow().iter().filter_map(|member| member.number.get()).fold(0, |set, number| set | 1 << number)
     }
 
     /// Lower devices in these states.
     pub fn which(&self, is_meant: impl Fn(State) -> bool) -> Vec<usize> {
-        (0..self.0.len()).filter(|lower| is_meant(self.state(*lower))).collect()
+        (0..self.len()).filter(|lower| is_meant(self.state(*lower))).collect()
     }
 
     /// Lower devices that take writes.
@@ -80,21 +112,21 @@ impl Members {
 
     /// State of a member.
     pub fn state(&self, lower: usize) -> State {
-        self.0[lower].state.get()
+        self.get(lower).state.get()
     }
 
     /// Changes it.
     pub fn set_state(&self, lower: usize, state: State) {
-        self.0[lower].state.set(state);
+        self.get(lower).state.set(state);
     }
 
     /// Of some lower devices, that whose head is nearest to `offset`; of equal ones the first.
     pub fn nearest(&self, lowers: &[usize], offset: u64) -> Option<usize> {
-        lowers.iter().copied().min_by_key(|lower| self.0[*lower].head.get().abs_diff(offset))
+        lowers.iter().copied().min_by_key(|lower| self.get(*lower).head.get().abs_diff(offset))
     }
 
     /// A request that ends at `end` was sent there.
     pub fn moved(&self, lower: usize, end: u64) {
-        self.0[lower].head.set(end);
+        self.get(lower).head.set(end);
     }
 }

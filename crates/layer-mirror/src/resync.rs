@@ -125,7 +125,7 @@ impl Mirror {
     pub(crate) async fn admit(&self, below: &Below) -> Result<(), BioError> {
         self.flush_all(below, BACKGROUND).await?;
         let caught_up = self.members.which(|state| state == State::Catching);
-        let members = caught_up.iter().filter_map(|lower| self.members.get(*lower).number);
+        let members = caught_up.iter().filter_map(|lower| self.members.get(*lower).number.get());
         let in_sync = members.fold(self.superblock.borrow().in_sync, |set, member| set | 1 << member);
         if caught_up.is_empty() {
             return Ok(());
@@ -159,7 +159,7 @@ impl Mirror {
                     return Err(format!("{what}; zero its first 8 KiB to have it copied as a whole"));
                 }
             },
-            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.members.get(lower).number.is_some() => true,
+            Err(ProbeError::Superblock(SuperblockError::Blank)) if self.is_expected(lower)? => true,
             Err(trouble) => return Err(trouble.to_string()),
         };
         let unwritten = |_| "its superblock cannot be written".to_string();
@@ -178,9 +178,23 @@ impl Mirror {
         Ok(())
     }
 
+    /// Whether a blank device may be the member at this place. One that joins gets its number: the next superblock of
+    /// the others, which comes before its own, has it.
+    fn is_expected(&self, lower: usize) -> Result<bool, String> {
+        let member = self.members.get(lower);
+        if member.joins.get() {
+            let number = self.superblock.borrow().free(self.members.numbers());
+            let number = number.ok_or("the mirror has as many members as it can have")?;
+            self.superblock.borrow_mut().attach(number);
+            member.number.set(Some(number));
+            member.joins.set(false);
+        }
+        Ok(member.number.get().is_some())
+    }
+
     fn knows(&self, lower: usize, superblock: &Superblock, member: u16) -> bool {
         let own = self.superblock.borrow();
-        let is_ours = superblock.set == own.set && self.members.get(lower).number == Some(member);
+        let is_ours = superblock.set == own.set && self.members.get(lower).number.get() == Some(member);
         is_ours && superblock.generation <= own.generation && superblock.is_ancestor_of(&own)
     }
 

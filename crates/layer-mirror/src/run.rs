@@ -20,7 +20,7 @@ use crate::intent::Intent;
 use crate::members::{Members, State};
 use crate::pace::Pace;
 use crate::scrub::Scrub;
-use crate::superblock::{DATA_START, Superblock, all_of};
+use crate::superblock::{DATA_START, Superblock};
 
 /// A mirror in use. Lock order: a claim in `locks`, then the turn to write superblocks.
 pub struct Mirror {
@@ -96,15 +96,18 @@ impl Mirror {
         let state = |start| match start {
             Start::InSync => State::InSync,
             Start::Partial | Start::Full => State::Catching,
-            Start::Out => State::Out,
+            Start::Out | Start::Joins => State::Out,
         };
+        let joining: Vec<usize> = (0..members.len()).filter(|lower| members[*lower].start == Start::Joins).collect();
         let needs_all = members.iter().any(|member| member.start == Start::Full);
         let mut superblock = superblock;
         if needs_all {
             superblock.dirty.set_all();
         }
+        let members = Members::new(members.iter().map(|member| (member.number, state(member.start))));
+        joining.into_iter().for_each(|lower| members.get(lower).joins.set(true));
         Mirror {
-            members: Members::new(members.iter().map(|member| (member.number, state(member.start)))),
+            members,
             intent: Intent::new(Bits::new(superblock.dirty.len())),
             tried: Cell::new(superblock.sequence),
             superblock: RefCell::new(superblock),
@@ -172,13 +175,13 @@ impl Mirror {
 
     fn in_sync(&self) -> u16 {
         let members = self.members.which(|state| state == State::InSync).into_iter();
-        members.filter_map(|lower| self.members.get(lower).number).fold(0, |set, member| set | 1 << member)
+        members.filter_map(|lower| self.members.get(lower).number.get()).fold(0, |set, member| set | 1 << member)
     }
 
     /// Whether all members of the set are in sync and nowhere suspected to differ.
     pub(crate) fn is_whole(&self) -> bool {
         let superblock = self.superblock.borrow();
-        superblock.in_sync == all_of(superblock.members) && self.suspect.borrow().is_empty()
+        superblock.in_sync == superblock.all() && self.suspect.borrow().is_empty()
     }
 
     pub(crate) fn rt(&self) -> &Rt {
@@ -432,7 +435,7 @@ impl Mirror {
         self.intent.leaving(&superblock.dirty);
         let at = superblock.at();
         let writes = self.members.written().into_iter().map(|lower| {
-            let member = self.members.get(lower).number.expect("a member that takes writes has a number");
+            let member = self.members.get(lower).number.get().expect("a member that takes writes has a number");
             let buf = Buf::from_bytes(&self.pool, &superblock.encode(member));
             self.send(below, lower, Bio::write(at, buf).fua().tagged(METADATA), self.config.tries)
         });

@@ -38,7 +38,8 @@ struct Body {
     member: U16,
     members: U16,
     in_sync: U16,
-    reserved: [u8; 10],
+    detached: U16,
+    reserved: [u8; 8],
     past: [U64; PAST],
     bits: [u8; BITS_BYTES],
 }
@@ -48,8 +49,10 @@ struct Body {
 pub struct Superblock {
     /// The set, drawn when it was made.
     pub set: u128,
-    /// Members of the set.
+    /// Numbers of members that were given out: those below it.
     pub members: u16,
+    /// Bit `i`: member `i` was detached, and its number is free.
+    pub detached: u16,
     /// Bytes of data.
     pub data: u64,
     /// Bytes of a region: one bit stands for as many.
@@ -79,7 +82,19 @@ impl Superblock {
         let [low, high] = zerocopy::transmute!(set.to_le_bytes());
         past[1] = mix(u64::from_le_bytes(low) ^ mix(u64::from_le_bytes(high)));
         let dirty = Bits::new(count(regions));
-        Superblock { set, members, data, region, generation: 1, base: 0, sequence: 0, in_sync, past, dirty }
+        Superblock {
+            set,
+            members,
+            detached: 0,
+            data,
+            region,
+            generation: 1,
+            base: 0,
+            sequence: 0,
+            in_sync,
+            past,
+            dirty,
+        }
     }
 
     /// Whether member `member` holds all that was acknowledged.
@@ -91,7 +106,7 @@ impl Superblock {
     /// members got.
     pub fn change(&mut self, in_sync: u16) {
         debug_assert!(in_sync != 0, "a member holds the data");
-        let everyone = all_of(self.members);
+        let everyone = self.all();
         let word = mix(self.past[place_of(self.generation)] ^ mix(u64::from(in_sync) << 32 | self.sequence));
         if self.in_sync == everyone {
             self.base = self.sequence;
@@ -99,6 +114,31 @@ impl Superblock {
         self.generation += 1;
         self.in_sync = in_sync;
         self.past[place_of(self.generation)] = word;
+    }
+
+    /// All members of the set.
+    pub fn all(&self) -> u16 {
+        all_of(self.members) & !self.detached
+    }
+
+    /// The number that the next member gets, if `taken` have members already; none if there are too many members.
+    pub fn free(&self, taken: u16) -> Option<u16> {
+        (0..MEMBERS_MAX as u16).find(|number| taken >> number & 1 == 0)
+    }
+
+    /// Member `number` belongs to the set from now on, and holds nothing yet: a new generation.
+    pub fn attach(&mut self, number: u16) {
+        self.change(self.in_sync);
+        self.members = self.members.max(number + 1);
+        self.detached &= !(1 << number);
+        self.dirty.set_all();
+    }
+
+    /// Member `number`, which is not in sync, belongs to the set no more: a new generation.
+    pub fn detach(&mut self, number: u16) {
+        debug_assert!(!self.has(usize::from(number)), "a member in sync is taken out of use first");
+        self.change(self.in_sync);
+        self.detached |= 1 << number;
     }
 
     /// How this superblock stands to a later one of the same set.
@@ -185,7 +225,8 @@ impl esker_framing::Superblock for OnMember {
     }
 
     fn encode_body(&self) -> Vec<u8> {
-        let Superblock { members, data, region, generation, base, in_sync, past, dirty, .. } = &self.superblock;
+        let Superblock { members, detached, data, region, generation, base, in_sync, past, dirty, .. } =
+            &self.superblock;
         let mut body = Body {
             data: (*data).into(),
             region: (*region).into(),
@@ -194,7 +235,8 @@ impl esker_framing::Superblock for OnMember {
             member: self.member.into(),
             members: (*members).into(),
             in_sync: (*in_sync).into(),
-            reserved: [0; 10],
+            detached: (*detached).into(),
+            reserved: [0; 8],
             past: past.map(U64::new),
             bits: [0; BITS_BYTES],
         };
@@ -208,6 +250,7 @@ impl esker_framing::Superblock for OnMember {
         let superblock = Superblock {
             set: header.id,
             members: body.members.get(),
+            detached: body.detached.get(),
             data: body.data.get(),
             region: body.region.get(),
             generation: body.generation.get(),
@@ -224,13 +267,17 @@ impl esker_framing::Superblock for OnMember {
 /// The first rule that does not hold.
 fn check(header: &Header, body: &Body) -> Result<(), &'static str> {
     let (members, region, data) = (body.members.get(), body.region.get(), body.data.get());
-    let generation = body.generation.get();
+    let (generation, detached) = (body.generation.get(), body.detached.get());
     let rules = [
         ("number of members", (1..=MEMBERS_MAX).contains(&usize::from(members))),
-        ("own number", body.member < body.members),
+        ("own number", body.member < body.members && detached >> body.member.get() & 1 == 0),
+        ("set of detached members", detached & !all_of(members.min(16)) == 0),
         ("region", region.is_power_of_two()),
         ("size", data > 0 && data.checked_add(DATA_START).is_some() && data.div_ceil(region.max(1)) <= REGIONS_MAX),
-        ("set of members in sync", body.in_sync != 0 && body.in_sync.get() & !all_of(members.min(16)) == 0),
+        (
+            "set of members in sync",
+            body.in_sync != 0 && body.in_sync.get() & (detached | !all_of(members.min(16))) == 0,
+        ),
         ("generation", generation > 0 && generation < u64::MAX),
         ("sequence", header.generation < u64::MAX && body.base.get() <= header.generation),
     ];

@@ -1,5 +1,6 @@
 //! What holds for the layer as a whole.
 
+mod attaching;
 mod catching_up;
 mod power;
 mod replacing;

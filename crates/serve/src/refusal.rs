@@ -62,6 +62,7 @@ impl From<LiveError> for Refusal {
             LiveError::NotTransparent { .. } => "not_transparent",
             LiveError::NotAChain(_) => "not_a_chain",
             LiveError::NotSpared(..) => "not_spared",
+            LiveError::NotMember(..) => "not_member",
             LiveError::Busy => "busy",
             LiveError::Unsettled(_) => "unsettled",
             LiveError::TimedOut { .. } => "timed_out",

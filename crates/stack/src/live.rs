@@ -36,6 +36,9 @@ pub enum LiveError {
     /// A device that cannot be replaced.
     #[error("\"{0}\" cannot be replaced now: {1}")]
     NotSpared(String, String),
+    /// A layer that takes no further lower device, or does not let one go.
+    #[error("\"{0}\" {1}")]
+    NotMember(String, String),
     /// Another operation holds the stack.
     #[error("the stack is held by another change, a sync or a freeze; try again when that is over")]
     Busy,
@@ -58,6 +61,10 @@ enum Change<'a> {
     Insert(&'a str),
     Remove(&'a str),
     Replace(&'a str),
+    /// A device comes below this layer.
+    Attach(&'a str),
+    /// This device leaves the layer above it.
+    Detach(&'a str),
     Order,
 }
 
@@ -93,6 +100,22 @@ impl Spec {
         }
         replace_references(&mut self, old, &new.name);
         self.devices[at] = new;
+        Ok(self)
+    }
+
+    /// The text with the device `new` below `layer`, behind its other lower devices.
+    ///
+    /// # Errors
+    /// No such layer, or a name that is taken.
+    fn with_lower(mut self, new: DeviceSpec, layer: &str) -> Result<Spec, LiveError> {
+        let at = self.devices.iter().position(|device| device.name == layer);
+        let at = at.ok_or_else(|| LiveError::Unknown(layer.to_string()))?;
+        if self.devices.iter().any(|device| device.name == new.name) {
+            let what = "there is a device of this name already; choose another";
+            return Err(BuildError::of(&new, what).into());
+        }
+        self.devices[at].on.push(new.name.clone());
+        self.devices.insert(at, new);
         Ok(self)
     }
 
@@ -183,6 +206,71 @@ impl Stack {
             created.keep();
         }
         result
+    }
+
+    /// Builds `new` and puts it below `layer`, which must [grow](esker_block::Extension::grows), behind its other lower
+    /// devices.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn attach(&self, layer: &str, new: DeviceSpec, patience: Nanos) -> Result<(), LiveError> {
+        let spec = self.spec().with_lower(new.clone(), layer)?;
+        check(&spec, self.kinds)?;
+        self.check_grows(layer)?;
+        let others = self.spec().device(layer).map_or_else(Vec::new, |layer| layer.on.clone());
+        let created = Created::default();
+        let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
+        build_part(&building, &mut self.parts.borrow_mut(), &new, Some(&self.snapshot.borrow()))?;
+        let change = async || {
+            let unfit = |error| match error {
+                LiveError::NotSpared(_, why) => LiveError::NotMember(new.name.clone(), format!("cannot come: {why}")),
+                other => other,
+            };
+            // The layer is content with the weakest of the others: as much is enough.
+            let fits = others.iter().map(|other| self.check_fits(other, &new.name)).reduce(Result::or);
+            fits.unwrap_or(Ok(())).map_err(unfit)?;
+            self.check_blank(&new.name, &new.name, &(layer.to_string(), 0)).await.map_err(unfit)?;
+            self.switch(spec, patience, Change::Attach(layer)).await
+        };
+        let result = change().await;
+        match result.is_ok() {
+            true => created.keep(),
+            false => self.drop_part(&new.name),
+        }
+        result
+    }
+
+    /// Takes a device out that the layer above it [releases](esker_block::Extension::releases).
+    ///
+    /// # Errors
+    /// [`LiveError`]; the stack is then as before.
+    pub async fn detach(&self, name: &str, patience: Nanos) -> Result<(), LiveError> {
+        let mut spec = self.spec();
+        let at = spec.devices.iter().position(|device| device.name == name);
+        let at = at.ok_or_else(|| LiveError::Unknown(name.to_string()))?;
+        let (layer, lower) = self.check_released(name)?;
+        spec.devices.remove(at);
+        named(&mut spec, &layer).on.remove(lower);
+        check(&spec, self.kinds)?;
+        self.switch(spec, patience, Change::Detach(name)).await?;
+        self.drop_part(name);
+        Ok(())
+    }
+
+    fn check_grows(&self, layer: &str) -> Result<(), LiveError> {
+        let no = |why: String| LiveError::NotMember(layer.to_string(), why);
+        let instance = self.parts.borrow().instances.get(layer).cloned();
+        instance.ok_or_else(|| no("is a device".to_string()))?.ext.grows().map_err(no)
+    }
+
+    /// The layer above a device that may leave it, and the number of the device below it.
+    fn check_released(&self, name: &str) -> Result<(String, usize), LiveError> {
+        let (layer, lower) = self.check_spared(name)?;
+        let instance = self.parts.borrow().instances.get(&layer).cloned();
+        match instance.is_some_and(|instance| instance.ext.releases(lower)) {
+            true => Ok((layer, lower)),
+            false => Err(LiveError::NotMember(name.to_string(), format!("is still a member of \"{layer}\""))),
+        }
     }
 
     /// A device may go if one layer stands on it, which does without it. That layer and the
@@ -304,6 +392,10 @@ impl Stack {
         if let Change::Replace(name) = change {
             self.check_spared(name)?;
         }
+        if let Change::Attach(layer) = change {
+            self.check_grows(layer)?;
+        }
+        let leaves = if let Change::Detach(name) = change { Some(self.check_released(name)?) } else { None };
         let before = self.adopt(snapshot);
         if let Change::Insert(name) = change
             && let Err(error) = self.open_part(name).await
@@ -314,7 +406,18 @@ impl Stack {
         }
         *self.spec.borrow_mut() = spec;
         self.retarget();
+        if let Change::Attach(layer) = change {
+            self.relowered(layer, None);
+        }
+        if let Some((layer, lower)) = leaves {
+            self.relowered(&layer, Some(lower));
+        }
         Ok(())
+    }
+
+    fn relowered(&self, layer: &str, gone: Option<usize>) {
+        let instance = self.parts.borrow().instances.get(layer).cloned();
+        instance.iter().for_each(|instance| instance.ext.relowered(gone));
     }
 
     /// Nothing is kept of a part that has left, or that could not come.

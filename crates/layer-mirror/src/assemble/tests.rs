@@ -104,7 +104,8 @@ fn members_of_other_mirrors_and_doubles_are_refused() {
     let stranger = Superblock::new(6, 2, 1 << 20, 4096);
     assert_eq!(go(&[Ok((first(), 0)), Ok((stranger, 1))]), Err(AssembleError::Strangers(0, 1)));
     assert_eq!(go(&[Ok((first(), 1)), Ok((first(), 1))]), Err(AssembleError::Twice(0, 1)));
-    let three = [Ok((first(), 0)), Ok((first(), 1)), blank()];
+    let damaged = Err(ProbeError::Superblock(SuperblockError::Checksum));
+    let three = [Ok((first(), 0)), Ok((first(), 1)), damaged];
     assert_eq!(go(&three), Err(AssembleError::TooMany { members: 2, lowers: 3 }));
 }
 
@@ -114,4 +115,62 @@ fn members_keep_their_numbers_in_any_order() {
     assert_eq!(assembly.members.iter().map(|member| member.number).collect::<Vec<_>>(), [Some(1), Some(0)]);
     let replaced = go(&[blank(), Ok((after(&[0b10]), 1))]).unwrap();
     assert_eq!(replaced.members[0], AssembledMember { number: Some(0), start: Start::Full });
+}
+
+/// A set of two members, and the same with a third.
+fn grown() -> (Superblock, Superblock) {
+    let (before, mut grown) = (first(), first());
+    grown.attach(2);
+    grown.sequence += 1;
+    (before, grown)
+}
+
+#[test]
+fn a_blank_device_beyond_the_members_joins_and_one_that_cannot_be_read_keeps_its_number() {
+    let found = [Ok((first(), 0)), Ok((first(), 1)), blank()];
+    assert_eq!(starts(&found, false), [Start::InSync, Start::InSync, Start::Joins]);
+    let unreadable = Err(ProbeError::Unreadable("gone".into()));
+    let found = [Ok((after(&[0b01]), 0)), blank(), unreadable];
+    let members = go(&found).unwrap().members;
+    let told: Vec<_> = members.iter().map(|member| (member.number, member.start)).collect();
+    assert_eq!(told, [(Some(0), Start::InSync), (None, Start::Joins), (Some(1), Start::Out)]);
+}
+
+#[test]
+fn a_crash_while_a_member_comes_leaves_the_old_set_or_the_new_one() {
+    let (before, grown) = grown();
+    // Neither, one or both of the others have the new table; the text has the device or not yet.
+    for (others, third) in
+        [([&before, &before], Start::Joins), ([&before, &grown], Start::Full), ([&grown, &grown], Start::Full)]
+    {
+        let two = [Ok((others[0].clone(), 0)), Ok((others[1].clone(), 1))];
+        assert_eq!(starts(&two, false), [Start::InSync, Start::InSync]);
+        let three = [two[0].clone(), two[1].clone(), blank()];
+        assert_eq!(starts(&three, false), [Start::InSync, Start::InSync, third]);
+    }
+    // Its own superblock comes behind those.
+    let next = Superblock { sequence: grown.sequence + 1, ..grown.clone() };
+    let three = [Ok((grown.clone(), 0)), Ok((grown, 1)), Ok((next, 2))];
+    let assembly = go(&three).unwrap();
+    assert_eq!(assembly.members[2], AssembledMember { number: Some(2), start: Start::Partial });
+    assert_eq!(assembly.superblock.dirty.count(), assembly.superblock.dirty.len(), "all of it is copied");
+}
+
+#[test]
+fn a_text_with_the_old_members_is_told_what_to_change() {
+    let (_, mut whole) = grown();
+    whole.change(0b111);
+    whole.sequence += 1;
+    let two = [Ok((whole.clone(), 0)), Ok((whole.clone(), 1))];
+    let error = go(&two).unwrap_err().to_string();
+    assert!(error.contains("member 2 is missing (the text does not name it in `on`)"), "{error}");
+    let mut left = whole.clone();
+    left.change(0b011);
+    left.detach(2);
+    left.sequence += 1;
+    let three = [Ok((left.clone(), 0)), Ok((left.clone(), 1)), Ok((whole, 2))];
+    assert_eq!(go(&three), Err(AssembleError::Detached(2)));
+    assert_eq!(starts(&three[..2], false), [Start::InSync, Start::InSync]);
+    let blanked = [three[0].clone(), three[1].clone(), blank()];
+    assert_eq!(starts(&blanked, false)[2], Start::Joins, "it is a new member");
 }

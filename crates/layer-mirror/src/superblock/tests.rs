@@ -23,11 +23,12 @@ fn the_layout_is_that_of_the_page() {
         offset_of!(Body, member),
         offset_of!(Body, members),
         offset_of!(Body, in_sync),
+        offset_of!(Body, detached),
         offset_of!(Body, reserved),
         offset_of!(Body, past),
         offset_of!(Body, bits),
     ];
-    assert_eq!(at.map(|at| HEADER + at), [64, 72, 80, 88, 96, 98, 100, 102, 112, 624]);
+    assert_eq!(at.map(|at| HEADER + at), [64, 72, 80, 88, 96, 98, 100, 102, 104, 112, 624]);
     assert_eq!((HEADER + size_of::<Body>(), REGIONS_MAX, DATA_START), (4096, 27_776, 8192));
 }
 

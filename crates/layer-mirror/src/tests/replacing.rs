@@ -78,7 +78,7 @@ fn a_device_that_is_not_blank_takes_no_place() {
 fn orders_that_cannot_be_done_say_why() {
     with(&format!("{TWO} vol = mirror rescan=1ms on a, b"), async |vol| {
         assert!(order(&vol, "offline 2").await.unwrap_err().contains("members 0 to 1"));
-        assert!(order(&vol, "detach").await.unwrap_err().contains("offline MEMBER"));
+        assert!(order(&vol, "detach").await.unwrap_err().contains("detach MEMBER"));
         order(&vol, "offline 1").await.unwrap();
         assert!(order(&vol, "offline 0").await.unwrap_err().contains("the only one in sync"));
     });
