@@ -37,6 +37,13 @@ pub struct MediaCheck {
     pub check: fn(Media<'_>) -> Result<MediaVerdict, Box<dyn Error>>,
 }
 
+impl MediaCheck {
+    /// The newest version of its formats that is read.
+    pub fn version(&self) -> Option<u16> {
+        self.formats.iter().map(|(_, version)| *version).max()
+    }
+}
+
 /// What a checker found on media that it could read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MediaVerdict {

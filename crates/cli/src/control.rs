@@ -132,10 +132,13 @@ fn answer_max(command: &Command) -> Duration {
         Command::Insert { patience_ms, .. }
         | Command::Remove { patience_ms, .. }
         | Command::Replace { patience_ms, .. }
+        | Command::Attach { patience_ms, .. }
+        | Command::Detach { patience_ms, .. }
         | Command::Reorder { patience_ms, .. }
         | Command::Resize { patience_ms, .. }
         | Command::Sync { patience_ms }
         | Command::Freeze { patience_ms, .. }
+        | Command::HandOver { patience_ms, .. }
         | Command::Meters { patience_ms, .. } => {
             Duration::from_millis(*patience_ms).saturating_add(BEYOND_PATIENCE).min(ANSWER_MAX)
         }

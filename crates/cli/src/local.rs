@@ -1,6 +1,7 @@
 //! Connections to servers of this machine: only to those of root and of the caller, and for a bounded time.
 
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -60,6 +61,16 @@ impl Local {
     /// Lets it go on for `patience` from now on.
     pub fn go_on_for(&mut self, patience: Duration) {
         self.end = Instant::now() + patience;
+    }
+
+    /// The connected socket, without a time limit.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn into_socket(self) -> io::Result<OwnedFd> {
+        self.stream.set_read_timeout(None)?;
+        self.stream.set_write_timeout(None)?;
+        Ok(self.stream.into())
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {

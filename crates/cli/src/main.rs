@@ -6,7 +6,7 @@
 //! verb), [`failure`] (exit status and messages), [`terminal`]. Verbs share the rest:
 //!
 //! - of stacks: [`stack_text`], [`composition`], [`rewriting`], [`listeners`], [`control`], [`patience`], [`world`],
-//!   [`block_devices`];
+//!   [`block_devices`], [`handing`];
 //! - of traces: [`block_trace`], [`trace_files`], [`trace_archives`], and [`changed_dir`] for directories to replay in;
 //! - of file systems: [`fs_kinds`], [`fs_image`], [`virtual_files`];
 //! - of all: [`progress`], [`log`], [`secrets`], [`signals`], [`outputs`], [`target`], [`color`], [`completing`],
@@ -53,6 +53,7 @@ cfg_if::cfg_if! {
         mod doctor;
         mod fs_image;
         mod fs_kinds;
+        mod handing;
         mod hugepages;
         mod images;
         mod inherited;

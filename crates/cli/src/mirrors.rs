@@ -6,6 +6,7 @@ use std::time::Duration;
 use esker_base::Progress;
 use esker_base::units::size_human;
 use esker_serve::Command;
+use esker_stack::Spec;
 use serde_json::Value;
 
 use crate::control::Control;
@@ -14,6 +15,8 @@ use crate::terminal::Terminal;
 
 /// The kind that understands the orders of these verbs.
 const KIND: &str = "mirror";
+/// How long requests in flight may hold a change up, in milliseconds.
+pub const PATIENCE_MS: u64 = 10_000;
 /// Time between two looks at work in the background.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -60,6 +63,18 @@ impl Mirror {
         Ok(found.ok_or_else(|| MirrorError::NoMember { mirror, member: member.to_string(), known })?)
     }
 
+    /// What the stack file must say of the mirror, and of the device that has come.
+    ///
+    /// # Errors
+    /// There is no such mirror, or no server.
+    pub fn text(&self, new: Option<&str>) -> Result<String, Failure> {
+        let spec = self.control.spec()?;
+        let of = |name: &str| spec.device(name).cloned();
+        let devices = new.and_then(of).into_iter().chain(of(&self.name)).collect();
+        let text = Spec { devices, ..Spec::default() }.to_toml();
+        Ok(format!("\nIn the stack file:\n\n{}", text.trim_end()))
+    }
+
     /// Gives it an order.
     ///
     /// # Errors
@@ -90,6 +105,18 @@ impl Mirror {
             }
             sleep(LOOK);
         }
+    }
+}
+
+/// Whether a member is in sync.
+///
+/// # Errors
+/// It does not come.
+pub fn is_in_sync(name: &str, member: &Value) -> Result<bool, Failure> {
+    match (member["state"].as_str(), member["trouble"].as_str()) {
+        (Some("in sync"), _) => Ok(true),
+        (Some("offline"), Some(why)) => Err(MirrorError::NotBack(name.to_string(), why.to_string()).into()),
+        _ => Ok(false),
     }
 }
 

@@ -25,6 +25,11 @@ pub fn ready(rt: &Rt, degraded: Option<&str>) {
     }
 }
 
+/// Says that process `pid` is the service from now on.
+pub fn successor(pid: u32) {
+    notify_manager(&NotifyState::MainPid(pid));
+}
+
 /// Waits for `asked` and says that the server stops.
 pub async fn stopping(asked: impl Future<Output = ()>) {
     asked.await;

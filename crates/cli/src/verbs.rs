@@ -45,6 +45,8 @@ cfg_if::cfg_if! {
         mod lfs_cleaner;
         mod lfs_log;
         mod meters;
+        mod mirror_attach;
+        mod mirror_detach;
         mod mirror_offline;
         mod mirror_replace;
         mod mirror_rescan;
@@ -57,7 +59,7 @@ cfg_if::cfg_if! {
         mod remap;
         mod resize;
         mod run;
-        mod serve;
+        pub mod serve;
         mod stack_compose;
         mod stack_dump;
         mod stack_explain;
@@ -127,7 +129,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("stack", "Check, show, compose and change stacks"),
     ("lfs", "Manage checkpoints, snapshots and segments of lfs"),
     ("volume", "Manage named volumes, their snapshots and clones"),
-    ("mirror", "Scrub mirrors, and replace their members"),
+    ("mirror", "Scrub mirrors, and replace, attach and detach their members"),
     ("key", "Make key slots of encrypted volumes, and change their passphrases"),
     ("blktrace", "Record, describe, convert, check and generate block traces"),
     ("trace", "Record what programs do with files, and replay it"),
@@ -209,6 +211,8 @@ pub const ALL: &[Verb] = &[
     mirror_status::VERB,
     mirror_scrub::VERB,
     mirror_replace::VERB,
+    mirror_attach::VERB,
+    mirror_detach::VERB,
     mirror_offline::VERB,
     mirror_rescan::VERB,
     key_make::VERB,

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use esker_base::ByteRange;
 use esker_rt::mem::{Mem, Pool, Slab, Slice};
 use esker_rt::net::Stream;
+use esker_rt::net::interrupt::Interrupt;
 use esker_rt::sync::{self, oneshot};
 use esker_rt::{JoinHandle, Rt};
 
@@ -258,7 +259,7 @@ impl Shared {
         loop {
             let need = self.replies.borrow().need();
             let Need::Message(len) = need else { return Ok(()) };
-            let Some(bytes) = read_message(link, Vec::new(), 0, len, &Stage::default()).await? else { return Ok(()) };
+            let Message::Whole(bytes) = read_whole(link, len).await? else { return Ok(()) };
             let heard = self.replies.borrow_mut().message(&bytes)?;
             let heard = match heard {
                 Heard::Data { cookie, range } => {
@@ -306,8 +307,9 @@ impl Shared {
 async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -> Result<Remote, Fault> {
     loop {
         let Need::Message(len) = handshake.need() else { unreachable!("a handshake needs messages until it is over") };
-        let bytes = read_message(link, Vec::new(), 0, len, &Stage::default()).await?;
-        let bytes = bytes.ok_or_else(|| Fault::Lost("the server closed it during the handshake".into()))?;
+        let Message::Whole(bytes) = read_whole(link, len).await? else {
+            return Err(Fault::Lost("the server closed it during the handshake".into()));
+        };
         match (handshake.message(&bytes)?, tls) {
             (HandshakeStep::Ready(remote), _) => return Ok(remote),
             (HandshakeStep::Secure, Some(tls)) => {
@@ -321,34 +323,48 @@ async fn shake(link: &Link, mut handshake: Handshake, tls: Option<&ClientTls>) -
     }
 }
 
-/// Reads a message of `len` bytes into `buffer`, whose first `there` bytes have come already; none if the stream ends
-/// before its first byte. While the rest of a message that has begun is waited for, `begun` says so.
+/// What a wait for a message brought.
+pub(crate) enum Message {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The stream ended before its first byte.
+    Ended,
+    /// An interrupt came first. The buffer begins with so many bytes that have come.
+    Interrupted(Vec<u8>, usize),
+}
+
+/// Reads a message whose bytes are all to come.
+async fn read_whole(link: &Link, len: usize) -> io::Result<Message> {
+    read_message(link, Vec::new(), 0, len, &Stage::default(), &Interrupt::default()).await
+}
+
+/// Reads a message of `len` bytes into `buffer`, whose first `there` bytes have come already, unless `interrupt` comes
+/// first. While the rest of a message that has begun is waited for, `begun` says so.
 pub(crate) async fn read_message(
     link: &Link,
     mut buffer: Vec<u8>,
-    there: usize,
+    mut there: usize,
     len: usize,
     begun: &Stage,
-) -> io::Result<Option<Vec<u8>>> {
+    interrupt: &Interrupt,
+) -> io::Result<Message> {
     buffer.resize(len, 0);
-    if there == len {
-        return Ok(Some(buffer));
+    while there < len {
+        let rest = Slice { start: there, len: len - there, ..Slice::heap(buffer) };
+        let waiting = (there > 0).then(|| begun.wait());
+        let (mut parts, result) = link.read_unless(rest.into(), interrupt).await;
+        drop(waiting);
+        buffer = match parts.pop().map(|part| part.mem) {
+            Some(Mem::Heap(bytes)) => bytes,
+            // A request that could not be started has lost its memory.
+            _ => Vec::new(),
+        };
+        there += match result {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Message::Interrupted(buffer, there)),
+            Ok(0) if there == 0 => return Ok(Message::Ended),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            other => other?,
+        };
     }
-    let rest = Slice { start: there, len: len - there, ..Slice::heap(buffer) };
-    let waiting = (there > 0).then(|| begun.wait());
-    let (mut parts, result) = link.read(rest.into()).await;
-    drop(waiting);
-    let got = result?;
-    if there + got == 0 {
-        return Ok(None);
-    }
-    if there + got < len {
-        parts[0].advance(got);
-        let _waiting = begun.wait();
-        parts = link.read_exact(parts).await?;
-    }
-    match parts.pop().map(|part| part.mem) {
-        Some(Mem::Heap(bytes)) => Ok(Some(bytes)),
-        _ => unreachable!("a stream gives parts back as they were"),
-    }
+    Ok(Message::Whole(buffer))
 }

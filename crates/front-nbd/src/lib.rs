@@ -4,8 +4,8 @@
 //! client makes the server hold more memory than its limits.
 //!
 //! Reading order: [`proto`] (the protocol as state machines over bytes, no I/O), [`uri`], [`listen`], [`tls`],
-//! [`server`] (exports and connections), [`session`] (one connection), [`client`], [`persistent`] (a client that
-//! connects again).
+//! [`server`] (exports and connections), [`session`] (one connection), [`handed`] (connections that go on in another
+//! server), [`client`], [`persistent`] (a client that connects again).
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod account;
 mod admission;
 pub mod client;
 mod execute;
+pub mod handed;
 mod link;
 pub mod listen;
 mod marked;
@@ -30,6 +31,7 @@ mod watch;
 
 pub use account::ClientInfo;
 pub use client::Client;
+pub use handed::{Agreed, Handed};
 pub use persistent::Persistent;
 pub use server::{Config, Export, Server};
 pub use uri::Uri;

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use esker_rt::mem::{Mem, Parts, Slice};
 use esker_rt::net::Stream;
+use esker_rt::net::interrupt::Interrupt;
 use esker_rt::sync::Credits;
 use rustls::Connection;
 
@@ -88,6 +89,28 @@ impl Link {
                 (parts, result)
             }
         }
+    }
+
+    /// The same; a bare link waits no longer than `interrupt` allows, and has read nothing if it is ended.
+    pub(crate) async fn read_unless(&self, parts: Parts, interrupt: &Interrupt) -> (Parts, io::Result<usize>) {
+        if self.is_secure() {
+            return self.read(parts).await;
+        }
+        let (parts, result) = self.0.stream.read_unless(parts, interrupt).await;
+        if matches!(result, Ok(1..)) {
+            (self.0.moved)();
+        }
+        (parts, result)
+    }
+
+    /// Whether it is inside TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.0.tls.get().is_some()
+    }
+
+    /// The stream beneath.
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.0.stream
     }
 
     /// Fills all parts, which come back as they were.

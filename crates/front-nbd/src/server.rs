@@ -1,6 +1,6 @@
 //! A server: several exports by name, any number of listeners, one task per connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use esker_rt::{JoinHandle, Level, Rt};
 
 use crate::account::{Account, ClientInfo};
 use crate::admission::{Gate, Limits};
+use crate::handed::Handed;
 use crate::marked::Marked;
 use crate::proto::wire::MAX_PAYLOAD;
 use crate::proto::{Context, ExportError, ExportInfo, Exports};
@@ -142,7 +143,7 @@ impl Export {
 
 /// A server in one world. Cheap to clone; clones are one server.
 #[derive(Clone)]
-pub struct Server(Rc<Shared>);
+pub struct Server(pub(crate) Rc<Shared>);
 
 pub(crate) struct Shared {
     pub rt: Rt,
@@ -157,10 +158,16 @@ pub(crate) struct Shared {
     /// Bytes that TLS copied.
     pub secured: Rc<Cell<u64>>,
     pub stopping: Cell<bool>,
+    /// Whether connections end between two requests, to be handed over.
+    pub halting: Cell<bool>,
+    /// Rung when that changes.
+    pub halt_changed: Notify,
+    /// Those that have ended so.
+    pub handed: RefCell<Vec<Handed>>,
     stop: Gate,
     pub slots: Slots,
     next_number: Cell<u64>,
-    closed: Notify,
+    pub closed: Notify,
 }
 
 impl Shared {
@@ -206,6 +213,9 @@ impl Server {
             tls,
             secured: Rc::default(),
             stopping: Cell::new(false),
+            halting: Cell::new(false),
+            halt_changed: Notify::default(),
+            handed: RefCell::default(),
             stop: Gate::closed(),
             next_number: Cell::new(1),
             closed: Notify::default(),
@@ -222,7 +232,12 @@ impl Server {
         let shared = &self.0;
         let mut stopped = pin!(shared.stop.wait());
         while !shared.stopping.get() {
-            match race(listener.accept(), stopped.as_mut()).await {
+            if shared.halting.get() {
+                race(shared.halt_changed.wait_until(|| !shared.halting.get()), stopped.as_mut()).await;
+                continue;
+            }
+            let halted = shared.halt_changed.wait_until(|| shared.halting.get());
+            match race(listener.accept(), race(halted, stopped.as_mut())).await {
                 Either::Left(Ok(stream)) => self.attach(stream).await.detach(),
                 Either::Left(Err(error)) => {
                     // Out of descriptors, mostly: others will close theirs.
@@ -230,7 +245,7 @@ impl Server {
                     shared.rt.log_event(Level::Warn, "accept_failed", &[("error", &error)], text);
                     shared.rt.sleep(Nanos::millis(100)).await;
                 }
-                Either::Right(()) => {}
+                Either::Right(_) => {}
             }
         }
     }
@@ -243,13 +258,30 @@ impl Server {
         if shared.stopping.get() {
             stream.shutdown();
         }
+        let open = self.opened(stream);
+        if shared.halting.get() {
+            self.send_away(open.clone(), shared.config.handshake_time_max);
+        }
+        let connection = Connection::new(shared, open.clone());
+        self.run(open, connection)
+    }
+
+    /// Enters a connection into the list.
+    pub(crate) fn opened(&self, stream: Stream) -> Open {
+        let shared = &self.0;
         let number = shared.next_number.replace(shared.next_number.get() + 1);
         let limits = Limits::new(shared.config.requests_max, shared.config.payload_bytes_max);
         let account = Rc::new(Account::new(number, stream.peer(), shared.rt.now()));
-        let open = Open { stream: stream.clone(), limits: limits.clone(), account: account.clone() };
-        shared.slots.enter(open);
+        let open = Open { stream, limits, account, interrupt: Rc::default() };
+        shared.slots.enter(open.clone());
+        open
+    }
+
+    /// Serves a connection to its end.
+    pub(crate) fn run(&self, open: Open, connection: Connection) -> JoinHandle<Closing> {
+        let (shared, account) = (self.0.clone(), open.account);
         self.0.rt.spawn("nbd-connection", async move {
-            let closing = Connection::new(shared.clone(), account.clone(), stream, limits).run().await;
+            let (closing, number) = (connection.run().await, account.number);
             let level = if closing.is_clean() { Level::Info } else { Level::Warn };
             let fields: [(&str, &dyn std::fmt::Display); 2] = [("client", &number), ("peer", &account.peer)];
             shared.rt.log_event(level, closing.event(), &fields, format_args!("nbd: connection {number}: {closing}"));

@@ -7,18 +7,19 @@ use std::rc::Rc;
 use esker_base::Nanos;
 use esker_block::Tag;
 use esker_rt::mem::{Mem, Parts, Slice};
-use esker_rt::net::Stream;
+use esker_rt::net::interrupt::Interrupt;
 use esker_rt::{Level, Rt};
 
 use crate::account::Account;
 use crate::admission::{Limits, Ticket};
-use crate::client::read_message;
+use crate::client::{Message, read_message};
 use crate::execute::{Executor, Started, room};
+use crate::handed::{Agreed, Handed};
 use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::proto::{End, Need, Op, Request, Session, Step, Terms, TlsMode, Violation};
-use crate::server::Shared;
-use crate::slots::GaveWay;
+use crate::server::{Server, Shared};
+use crate::slots::{GaveWay, Open};
 use crate::subject;
 use crate::watch::{ConnectionWatch, Verdict};
 
@@ -48,12 +49,14 @@ pub enum Closing {
     Dropped(Violation),
     /// The stream failed.
     Failed(io::Error),
+    /// The connection goes on elsewhere.
+    Handed,
 }
 
 impl Closing {
     /// Whether nothing went wrong.
     pub fn is_clean(&self) -> bool {
-        matches!(self, Closing::Goodbye | Closing::HungUp)
+        matches!(self, Closing::Goodbye | Closing::HungUp | Closing::Handed)
     }
 
     /// The kind of event that it is in the log.
@@ -65,6 +68,7 @@ impl Closing {
             Closing::Crowded | Closing::Idle(_) => "client_gave_way",
             Closing::Stranger(_) => "client_refused",
             Closing::Dropped(_) => "client_dropped",
+            Closing::Handed => "client_handed",
         }
     }
 }
@@ -86,6 +90,7 @@ impl fmt::Display for Closing {
             Closing::Stalled => f.write_str("closed: the client sent half a request or took no replies for too long"),
             Closing::Dropped(violation) => write!(f, "dropped: {violation}"),
             Closing::Failed(error) => write!(f, "failed: {error}"),
+            Closing::Handed => f.write_str("rests, with all its requests answered, to be handed over"),
         }
     }
 }
@@ -112,6 +117,8 @@ pub(crate) struct Connection {
     account: Rc<Account>,
     link: Link,
     limits: Rc<Limits>,
+    /// Ends the wait for the next request.
+    interrupt: Rc<Interrupt>,
     session: Session,
     chosen: Option<Chosen>,
     /// Memory of the next message, and how many of its bytes came behind the payload before it.
@@ -119,13 +126,33 @@ pub(crate) struct Connection {
     there: usize,
 }
 
+/// How the conversation of a connection ended without a fault of its stream.
+enum Left {
+    End(End),
+    /// Between two requests, because the server hands its connections over.
+    Halted,
+}
+
 impl Connection {
-    pub(crate) fn new(server: Rc<Shared>, account: Rc<Account>, stream: Stream, limits: Rc<Limits>) -> Connection {
+    pub(crate) fn new(server: Rc<Shared>, open: Open) -> Connection {
         let mode = server.tls.as_ref().map_or(TlsMode::Off, |tls| tls.mode());
         let session = Session::new(server.exports.clone()).with_tls(mode);
-        let (rt, moved) = (server.rt.clone(), account.moved.clone());
+        let (rt, moved) = (server.rt.clone(), open.account.moved.clone());
+        let Open { stream, limits, account, interrupt } = open;
         let link = Link::noting(stream, move || moved.set(rt.now()));
-        Connection { server, account, link, limits, session, chosen: None, buffer: Vec::new(), there: 0 }
+        let (buffer, there) = (Vec::new(), 0);
+        Connection { server, account, link, limits, interrupt, session, chosen: None, buffer, there }
+    }
+
+    /// A connection that another server began, with the export of that number.
+    pub(crate) fn resumed(server: Rc<Shared>, open: Open, export: usize, agreed: Agreed) -> Connection {
+        let terms = agreed.terms();
+        let mut session = Session::resumed(server.exports.clone(), export, terms);
+        if server.devices[export].is_read_only() {
+            session.note_read_only(export);
+        }
+        let (chosen, there) = (Some(Chosen { export, terms }), agreed.pending.len());
+        Connection { session, chosen, buffer: agreed.pending, there, ..Connection::new(server, open) }
     }
 
     /// Serves until the client or the server ends it. Requests under way are finished first, whatever the reason.
@@ -138,6 +165,9 @@ impl Connection {
         outbox.close();
         let written = writer.await;
         watch.ended();
+        if let (Ok(Left::Halted), Ok(()), None) = (&end, &written, self.account.gave_way.get()) {
+            return self.hand();
+        }
         self.link.shutdown();
         match (end, written) {
             _ if self.account.gave_way.get().is_some() => match self.account.gave_way.get() {
@@ -146,22 +176,59 @@ impl Connection {
             },
             _ if watch.verdict() == Some(Verdict::Late) => Closing::Late,
             _ if watch.verdict() == Some(Verdict::Stalled) => Closing::Stalled,
-            (Ok(End::Drop(violation)), _) => Closing::Dropped(violation),
-            (Ok(End::Goodbye), _) => Closing::Goodbye,
+            (Ok(Left::End(End::Drop(violation))), _) => Closing::Dropped(violation),
+            (Ok(Left::End(End::Goodbye)), _) => Closing::Goodbye,
             // A failed write ends the stream for the reader too; the first failure is the cause.
-            (Err(_), Err(error)) => Closing::Failed(error),
+            (Err(_) | Ok(Left::Halted), Err(error)) => Closing::Failed(error),
             (Err(closing), Ok(())) => closing,
+            (Ok(Left::Halted), Ok(())) => Closing::HungUp,
         }
     }
 
-    async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &ConnectionWatch) -> Result<End, Closing> {
-        self.send(outbox, Session::greeting()).await;
+    /// Gives the connection away as it is. All its requests are answered, and the answers have left.
+    fn hand(mut self) -> Closing {
+        let Some(Chosen { export, terms }) = self.chosen else { return Closing::HungUp };
+        self.buffer.truncate(self.there);
+        let agreed = Agreed::new(self.session.info(export), terms, self.buffer);
+        let handed = Handed { stream: self.link.stream().clone(), agreed };
+        match self.server.halting.get() {
+            true => self.server.handed.borrow_mut().push(handed),
+            false => Server(self.server.clone()).adopt_later(handed),
+        }
+        Closing::Handed
+    }
+
+    /// Whether the conversation ends here, for the connection to be handed over.
+    fn is_halted(&self) -> bool {
+        self.server.halting.get() && self.session.is_between_requests() && !self.link.is_secure()
+    }
+
+    async fn converse(&mut self, outbox: &Rc<Outbox<Ticket>>, watch: &ConnectionWatch) -> Result<Left, Closing> {
+        match self.chosen {
+            None => self.send(outbox, Session::greeting()).await,
+            Some(chosen) => {
+                watch.chosen();
+                self.begin(chosen);
+            }
+        }
         loop {
+            if self.is_halted() {
+                // The halt may be given up while a client takes its answers.
+                self.limits.idle().await;
+                if self.is_halted() {
+                    return Ok(Left::Halted);
+                }
+            }
             let step = match self.session.need() {
                 Need::Message(len) => {
-                    let (buffer, there) = (std::mem::take(&mut self.buffer), std::mem::take(&mut self.there));
-                    let message = read_message(&self.link, buffer, there, len, &watch.receiving);
-                    self.buffer = message.await?.ok_or(Closing::HungUp)?;
+                    match self.read(len, watch).await? {
+                        Message::Whole(buffer) => (self.buffer, self.there) = (buffer, 0),
+                        Message::Ended => return Err(Closing::HungUp),
+                        Message::Interrupted(buffer, there) => {
+                            (self.buffer, self.there) = (buffer, there);
+                            continue;
+                        }
+                    }
                     if outbox.is_broken() {
                         // What it had asked for is still on the wire: thousands of requests, maybe, that would keep
                         // others waiting for nothing.
@@ -171,7 +238,8 @@ impl Connection {
                         None => self.note_exports(),
                         Some(Chosen { export, .. }) => self.note_size(export),
                     }
-                    if self.server.stopping.get() {
+                    let leaves = self.server.halting.get() && self.link.is_secure();
+                    if self.server.stopping.get() || leaves {
                         self.session.stop();
                     }
                     let step = self.session.message(&self.buffer);
@@ -183,7 +251,7 @@ impl Connection {
                     skip(&self.link, len).await?;
                     self.session.taken()
                 }
-                Need::Nothing => return Ok(End::Goodbye),
+                Need::Nothing => return Ok(Left::End(End::Goodbye)),
             };
             match step {
                 Step::Reply(reply) => self.send(outbox, reply).await,
@@ -196,10 +264,18 @@ impl Connection {
                 Step::Serve(request) => self.serve(outbox, watch, request).await?,
                 Step::End(reply, end) => {
                     self.send(outbox, reply).await;
-                    return Ok(end);
+                    return Ok(Left::End(end));
                 }
             }
         }
+    }
+
+    /// Waits for the next message. Where it may be handed over before it comes, an interrupt ends the wait.
+    async fn read(&mut self, len: usize, watch: &ConnectionWatch) -> Result<Message, Closing> {
+        let (buffer, there) = (std::mem::take(&mut self.buffer), self.there);
+        let never = Interrupt::default();
+        let interrupt = if self.session.is_between_requests() { &*self.interrupt } else { &never };
+        read_message(&self.link, buffer, there, len, &watch.receiving, interrupt).await.map_err(Closing::from)
     }
 
     /// Before an export is chosen: what is told of all of them.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use esker_base::{Nanos, Time};
 use esker_rt::net::Stream;
+use esker_rt::net::interrupt::Interrupt;
 use esker_rt::sync::Credits;
 
 use crate::account::Account;
@@ -28,6 +29,8 @@ pub(crate) struct Open {
     pub stream: Stream,
     pub limits: Rc<Limits>,
     pub account: Rc<Account>,
+    /// Ends its wait for the next request.
+    pub interrupt: Rc<Interrupt>,
 }
 
 /// All connections of a server.

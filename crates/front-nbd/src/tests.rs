@@ -1,6 +1,7 @@
 //! The server and the client on streams, in both worlds.
 
 mod disk;
+mod handed;
 mod hostile;
 mod on_stack;
 mod persistent;

@@ -1,6 +1,8 @@
-//! The control socket: lines come out of any bytes within their bound, and commands read back as they were written.
+//! The control socket: lines come out of any bytes within their bound, and commands read back as they were written. So
+//! do the lines of a hand-over.
 
 use esker_serve::command::{parse_answer, parse_layer};
+use esker_serve::hand_over::parcel::Parcel;
 use esker_serve::lines::{LINE_MAX, Lines};
 use esker_serve::{Command, Status, View, metrics};
 
@@ -10,12 +12,19 @@ const LINES: &str = r#"{"do":"status"}
 {"do":"remove","name":"st"}
 {"do":"reorder","names":["a","b"]}
 {"do":"remap","export":"vol","ops":[{"clone":{"from":0,"len":4096,"to":8192}},{"delete":{"at":0,"len":4096}}]}
+{"do":"attach","device":"m","with":"c = file path=c.img size=1MiB"}
+{"do":"detach","device":"c"}
 {"do":"hello"}
 {"do":"sync","patience_ms":5}
 {"do":"freeze","limit_ms":7,"patience_ms":5}
 {"do":"thaw","freeze":3}
 {"do":"meters","what":"all"}
 {"do":"stop"}
+{"do":"hand_over","formats":{"mirror":2,"thin":4},"patience_ms":100}
+{"is":"door","text":"unix:a.sock","address":"unix:a.sock","managers":false}
+{"is":"client","door":"unix:a.sock","export":"vol","form":"structured","contexts":["base:allocation"],"flags":293,"min_block":512,"pending":[37,96]}
+{"is":"changes","export":"vol","runs":[[0,65536],[131072,65536]]}
+{"is":"end"}
 {"ok":false,"error":{"code":"busy","what":"held","where":"vol","do":"wait"}}
 {"ok":true,"result":{"dead":null,"exports":[{"name":"vol","load":{"ops":[{"op":"read","count":3,"latency_ns":[[10,1],[20,2]]}]}}]}}
 "#;
@@ -45,6 +54,9 @@ fn try_line(line: &[u8]) -> Result<bool, String> {
         // A refusal is a text whatever it says.
         Err(refusal) => refusal.code != "strange" && !refusal.to_string().is_empty(),
     };
+    if let Ok(parcel) = Parcel::parse(line) {
+        return try_parcel(&parcel);
+    }
     let Ok(command) = Command::parse(line) else { return Ok(answered) };
     if let Command::Insert { device, .. } = &command {
         let _layer = parse_layer(device);
@@ -59,6 +71,16 @@ fn try_line(line: &[u8]) -> Result<bool, String> {
     match Command::parse(command.line().as_bytes()) {
         Ok(again) if again == command => Ok(true),
         other => Err(format!("{command:?} reads back as {other:?}")),
+    }
+}
+
+fn try_parcel(parcel: &Parcel) -> Result<bool, String> {
+    if let Parcel::Client(client) = parcel {
+        let _known = client.clone().agreed();
+    }
+    match Parcel::parse(parcel.line().as_bytes()) {
+        Ok(again) if again == *parcel => Ok(true),
+        other => Err(format!("{parcel:?} reads back as {other:?}")),
     }
 }
 

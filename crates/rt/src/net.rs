@@ -1,9 +1,13 @@
-//! Byte streams in both worlds: sockets in the real one, in-memory pipes in either.
+//! Byte streams in both worlds: sockets in the real one, in-memory pipes in either. [`interrupt`] ends a wait for bytes
+//! and loses none, [`passing`] sends descriptors along.
+
+pub mod interrupt;
+pub mod passing;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -346,7 +350,11 @@ impl Windows {
 
 /// A call that would have had to wait, or was interrupted before it began.
 fn is_not_yet(result: &io::Result<usize>) -> bool {
-    result.as_ref().is_err_and(|e| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted))
+    result.as_ref().is_err_and(|e| is_not_yet_kind(e.kind()))
+}
+
+fn is_not_yet_kind(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 async fn run(kernel: &Kernel, op: Op) -> (Parts, io::Result<usize>) {
@@ -380,12 +388,14 @@ impl KeepAlive {
     }
 }
 
-/// A listening socket. The path of a Unix socket that was made here is removed when the listener is dropped.
+/// A listening socket. A Unix socket's path is removed when the listener is dropped, unless it is another process's.
 pub struct Listener {
     kernel: Kernel,
     fd: Arc<OwnedFd>,
     address: Address,
-    is_adopted: bool,
+    owns_path: Cell<bool>,
+    /// A service manager made the socket, and its path stays.
+    is_managers: bool,
 }
 
 impl Listener {
@@ -404,7 +414,7 @@ impl Listener {
     pub fn bind_with(rt: &Rt, address: &Address, keep_alive: KeepAlive) -> io::Result<Listener> {
         let kernel = rt.kernel()?;
         let (fd, address) = crate::real::listen(address, keep_alive)?;
-        Ok(Listener { kernel, fd: Arc::new(fd), address, is_adopted: false })
+        Ok(Listener { kernel, fd: Arc::new(fd), address, owns_path: Cell::new(true), is_managers: false })
     }
 
     /// The same; a Unix socket can be connected to by its owner alone, whatever the process' mask says, from the
@@ -416,17 +426,45 @@ impl Listener {
         let Address::Unix(path) = address else { return Listener::bind(rt, address) };
         let kernel = rt.kernel()?;
         let fd = crate::real::listen_closed(path)?;
-        Ok(Listener { kernel, fd: Arc::new(fd), address: address.clone(), is_adopted: false })
+        Ok(Listener {
+            kernel,
+            fd: Arc::new(fd),
+            address: address.clone(),
+            owns_path: Cell::new(true),
+            is_managers: false,
+        })
     }
 
-    /// A socket that another process has made, such as a service manager. Its path stays when the listener is dropped.
+    /// A socket that a service manager has made. Its path stays when the listener is dropped.
     ///
     /// # Errors
     /// The kernel's, and `InvalidInput` for a descriptor that is no listening socket with an address.
     pub fn adopt(rt: &Rt, fd: OwnedFd) -> io::Result<Listener> {
         let kernel = rt.kernel()?;
         let address = crate::real::adopt(&fd, KeepAlive::production())?;
-        Ok(Listener { kernel, fd: Arc::new(fd), address, is_adopted: true })
+        Ok(Listener { kernel, fd: Arc::new(fd), address, owns_path: Cell::new(false), is_managers: true })
+    }
+
+    /// A socket that listens at `address` already. Its path is that of another process until [`Listener::own_path`]; if a
+    /// service manager has made it, the path stays that manager's.
+    ///
+    /// # Errors
+    /// The kernel's, or `Unsupported` in virtual time.
+    pub fn from_socket(rt: &Rt, fd: OwnedFd, address: Address, is_managers: bool) -> io::Result<Listener> {
+        let kernel = rt.kernel()?;
+        let fd = Arc::new(crate::real::patient(fd)?);
+        Ok(Listener { kernel, fd, address, owns_path: Cell::new(false), is_managers })
+    }
+
+    /// From now on the path is removed with the listener (`true`), or stays for another process. That of a service manager
+    /// stays in any case.
+    pub fn own_path(&self, owns: bool) {
+        self.owns_path.set(owns && !self.is_managers);
+    }
+
+    /// Whether a service manager made the socket.
+    pub fn is_managers(&self) -> bool {
+        self.is_managers
     }
 
     /// The address, with the port that the kernel chose if 0 was asked for.
@@ -434,7 +472,7 @@ impl Listener {
         &self.address
     }
 
-    /// Waits for a client.
+    /// Waits for a client. Dropping the future loses none.
     ///
     /// # Errors
     /// The kernel's.
@@ -448,17 +486,26 @@ impl Listener {
     /// # Errors
     /// The kernel's.
     pub async fn accept_fd(&self) -> io::Result<OwnedFd> {
-        let outcome = self.kernel.start(Op::Accept { fd: self.fd.clone() }).await?;
-        let raw = outcome.result?;
-        // SAFETY: the kernel just made this descriptor for this call, and nothing else has it.
-        Ok(unsafe { OwnedFd::from_raw_fd(raw as i32) })
+        loop {
+            self.kernel.readable(self.fd.clone()).await?.result?;
+            match crate::real::accept_now(&self.fd) {
+                Err(error) if is_not_yet_kind(error.kind()) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Address::Unix(path) = &self.address
-            && !self.is_adopted
+            && self.owns_path.get()
         {
             crate::real::remove_socket(path);
         }

@@ -19,6 +19,7 @@ pub mod fault_guard;
 mod fuse_entry;
 pub mod kernel;
 pub mod op;
+mod passing;
 pub mod reactor;
 mod socket;
 mod threads;
@@ -35,8 +36,11 @@ pub use kernel::{File, InFlight, Kernel, OpenMode};
 pub use op::{FallocateMode, Op, Outcome};
 pub use reactor::{Backend, Reactor, RealConfig, StartError};
 
+pub(crate) use passing::{receive_with_now, send_with_now};
 pub(crate) use reactor::{RealState, run_agent};
-pub(crate) use socket::{adopt, connect, listen, listen_closed, peer, receive_now, remove_socket, send_now, untaken};
+pub(crate) use socket::{
+    accept_now, adopt, connect, listen, listen_closed, patient, peer, receive_now, remove_socket, send_now, untaken,
+};
 
 /// Fills `bytes` with random ones from the kernel.
 ///

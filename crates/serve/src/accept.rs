@@ -47,8 +47,8 @@ impl Places {
 }
 
 /// Accepts connections without end, `most` at a time, and runs `converse` with each, which says in its cell while it
-/// works on an answer. When one more comes, the oldest that asks nothing ends; if all are at work, it waits. `door`
-/// names them in the log.
+/// works on an answer, and ends the stream. When one more comes, the oldest that asks nothing ends; if all are at work,
+/// it waits. `door` names them in the log.
 pub(crate) async fn serve(
     rt: &Rt,
     listener: &Listener,
@@ -65,7 +65,6 @@ pub(crate) async fn serve(
                 let (places, converse) = (places.clone(), converse.clone());
                 let task = async move {
                     converse(&stream, &works).await;
-                    stream.shutdown();
                     places.leave(number);
                 };
                 rt.spawn(door, task).detach();

@@ -3,6 +3,8 @@
 //! [`PROTOCOL`] is the version: commands, keys of commands and codes of refusals may be added within a version, and keys of
 //! results too; none changes its meaning or goes.
 
+use std::collections::BTreeMap;
+
 use esker_base::renamed::{self, Scope};
 use esker_base::{ByteRange, Nanos};
 use esker_block::RangeOp;
@@ -60,6 +62,24 @@ pub enum Command {
         device: String,
         /// The new one as a stack text of one device.
         with: String,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Puts a new device below a layer, behind its others.
+    Attach {
+        /// The layer.
+        device: String,
+        /// The new device as a stack text of one device.
+        with: String,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
+    /// Takes a device out that the layer above it lets go.
+    Detach {
+        /// The device.
+        device: String,
         /// As for `Insert`.
         #[serde(default = "patience")]
         patience_ms: u64,
@@ -125,6 +145,15 @@ pub enum Command {
         #[serde(default = "patience")]
         patience_ms: u64,
     },
+    /// Gives stack, sockets and connections to the process that asks, which is to be a server of the same stack. What
+    /// follows the answer is that of [`crate::hand_over`].
+    HandOver {
+        /// The newest version that the asker reads of the format of each kind.
+        formats: BTreeMap<String, u16>,
+        /// As for `Insert`.
+        #[serde(default = "patience")]
+        patience_ms: u64,
+    },
     /// Stops the server as a signal does.
     Stop {
         /// How long that may take, in milliseconds; what the server was started with if it is left out.
@@ -134,9 +163,25 @@ pub enum Command {
 }
 
 /// The words of all commands.
-pub const COMMANDS: [&str; 15] = [
-    "hello", "status", "dump", "insert", "remove", "replace", "reorder", "remap", "resize", "order", "sync", "freeze",
-    "thaw", "meters", "stop",
+pub const COMMANDS: [&str; 18] = [
+    "hello",
+    "status",
+    "dump",
+    "insert",
+    "remove",
+    "replace",
+    "attach",
+    "detach",
+    "reorder",
+    "remap",
+    "resize",
+    "order",
+    "sync",
+    "freeze",
+    "thaw",
+    "meters",
+    "hand_over",
+    "stop",
 ];
 
 /// Which parts are measured, beside exports, which always are.
@@ -263,7 +308,10 @@ impl Command {
     /// The line as a log may show it, without its end: of a new layer's parameters only values that cannot be a secret.
     pub(crate) fn shown(&self, kinds: &[&Kind]) -> String {
         let mut command = self.clone();
-        if let Command::Insert { device: text, .. } | Command::Replace { with: text, .. } = &mut command {
+        if let Command::Insert { device: text, .. }
+        | Command::Replace { with: text, .. }
+        | Command::Attach { with: text, .. } = &mut command
+        {
             *text = match parse_layer(text) {
                 Ok(layer) => Spec { devices: vec![layer.shown(kinds)], ..Spec::default() }.to_line(),
                 Err(_) => NOT_SHOWN.to_string(),
@@ -341,6 +389,8 @@ mod tests {
             Command::Insert { device: "st = stats".into(), above: "d1".into(), patience_ms: 5 },
             Command::Remove { name: "st".into(), patience_ms: PATIENCE_MS },
             Command::Replace { device: "a".into(), with: "c = null".into(), patience_ms: PATIENCE_MS },
+            Command::Attach { device: "m".into(), with: "c = null".into(), patience_ms: PATIENCE_MS },
+            Command::Detach { device: "c".into(), patience_ms: PATIENCE_MS },
             Command::Reorder { names: vec!["a".into(), "b".into()], patience_ms: 0 },
             Command::Remap {
                 export: "vol".into(),
@@ -358,6 +408,7 @@ mod tests {
             Command::Thaw { freeze: None },
             Command::Thaw { freeze: Some(3) },
             Command::Meters { what: Measured::All, patience_ms: 1 },
+            Command::HandOver { formats: BTreeMap::from([("mirror".into(), 2)]), patience_ms: 1 },
             Command::Stop { patience_ms: None },
             Command::Stop { patience_ms: Some(3) },
         ];

@@ -30,6 +30,11 @@ pub(crate) trait Performer: 'static {
     /// A client has asked for the end.
     fn see_off(&self, client: &Stream);
 
+    /// Leaves the server to a client, if that is what it has asked for and got. No more is read from it here.
+    fn leave_to(&self, _client: &Stream) -> bool {
+        false
+    }
+
     /// Waits until no more commands are taken.
     fn stopping(&self) -> impl Future<Output = ()>;
 }
@@ -37,36 +42,44 @@ pub(crate) trait Performer: 'static {
 /// Takes commands until the performer stops.
 pub(crate) async fn serve<P: Performer>(rt: Rt, performer: Rc<P>, listener: Rc<Listener>) {
     let (own, world) = (performer.clone(), rt.clone());
-    let converse = async move |stream: &Stream, works: &Cell<bool>| converse(&world, &*own, stream, works).await;
+    let converse = async move |stream: &Stream, works: &Cell<bool>| {
+        if !converse(&world, &*own, stream, works).await {
+            stream.shutdown();
+        }
+    };
     race(accept::serve(&rt, &listener, "control", CONNECTIONS_MAX, converse), performer.stopping()).await;
 }
 
-/// Answers commands until the client goes away, says nothing, or cannot be understood any more.
-async fn converse<P: Performer>(rt: &Rt, performer: &P, stream: &Stream, works: &Cell<bool>) {
+/// Answers commands until the client goes away, says nothing, or cannot be understood any more. True if the server was
+/// left to the client, so that the connection goes on.
+async fn converse<P: Performer>(rt: &Rt, performer: &P, stream: &Stream, works: &Cell<bool>) -> bool {
     let (mut lines, mut is_seen_off) = (Lines::default(), false);
     loop {
         let line = match lines.take() {
             Ok(line) => line.map(<[u8]>::to_vec),
             Err(error) => {
                 send(rt, stream, answer(Err(error.into()))).await;
-                return;
+                return false;
             }
         };
         if let Some(line) = line {
             works.set(true);
             let result = performer.perform(&line).await;
             works.set(false);
+            if result.is_ok() && performer.leave_to(stream) {
+                return true;
+            }
             if !is_seen_off && matches!(Command::parse(&line), Ok(Command::Stop { .. })) {
                 performer.see_off(stream);
                 is_seen_off = true;
             }
             if !send(rt, stream, answer(result)).await {
-                return;
+                return false;
             }
             continue;
         }
         let read = stream.read(vec![Slice::heap(vec![0; READ_BYTES])]);
-        let Either::Left((parts, Ok(count @ 1..))) = race(read, rt.sleep(IDLE_MAX)).await else { return };
+        let Either::Left((parts, Ok(count @ 1..))) = race(read, rt.sleep(IDLE_MAX)).await else { return false };
         if let Some(Slice { mem: Mem::Heap(bytes), .. }) = parts.first() {
             lines.feed(&bytes[..count]);
         }

@@ -1,6 +1,6 @@
 //! Commands of the control socket, done.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use esker_base::{ByteRange, Errno};
 use esker_block::{Bio, Device, RangeOp};
@@ -13,23 +13,38 @@ use serde_json::{Value, json};
 use crate::command::{COMMANDS, Command, PROTOCOL, RangeCommand, bounded, parse_layer};
 use crate::console::Performer;
 use crate::freeze;
+use crate::hand_over;
 use crate::mounts::HeldMount;
 use crate::refusal::Refusal;
 use crate::server::Shared;
 use crate::sizes;
 use crate::status::Status;
 
-impl Performer for Rc<Shared> {
+/// Performs commands for as long as the server is there: a connection that waits for the next one does not hold it.
+pub(crate) struct Operator(pub Weak<Shared>);
+
+impl Performer for Operator {
     async fn perform(&self, line: &[u8]) -> Result<Value, Refusal> {
-        perform(self, line).await
+        match self.0.upgrade() {
+            Some(shared) => perform(&shared, line).await,
+            None => Err(Refusal::new("stopping", "this server has left its stack to another process; connect again")),
+        }
     }
 
     fn see_off(&self, client: &Stream) {
-        self.stop.see_off(client);
+        if let Some(shared) = self.0.upgrade() {
+            shared.stop.see_off(client);
+        }
+    }
+
+    fn leave_to(&self, client: &Stream) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.leave_to(client))
     }
 
     async fn stopping(&self) {
-        self.stop.asked().await;
+        if let Some(shared) = self.0.upgrade() {
+            shared.stop.asked().await;
+        }
     }
 }
 
@@ -51,6 +66,8 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
         command @ (Command::Insert { .. }
         | Command::Remove { .. }
         | Command::Replace { .. }
+        | Command::Attach { .. }
+        | Command::Detach { .. }
         | Command::Reorder { .. }
         | Command::Remap { .. }
         | Command::Resize { .. }
@@ -58,6 +75,7 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
         | Command::Sync { .. }
         | Command::Freeze { .. }
         | Command::Thaw { .. }
+        | Command::HandOver { .. }
         | Command::Meters { .. }) => {
             let result = act(shared, &command).await;
             report(shared, &command, &result);
@@ -109,6 +127,10 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
             let ended = freeze::thaw(shared, *freeze)?;
             return Ok(json!({ "freeze": ended.number, "held_ms": ended.time.0 as f64 / 1e6 }));
         }
+        Command::HandOver { formats, patience_ms } => {
+            hand_over::begin(shared, formats, bounded(*patience_ms)).await?;
+            return Ok(Value::Null);
+        }
         Command::Meters { what, patience_ms } => {
             stack.measure(what.measure(), bounded(*patience_ms)).await?;
             return Ok(Value::Null);
@@ -120,6 +142,10 @@ async fn act(shared: &Rc<Shared>, command: &Command) -> Result<Value, Refusal> {
         Command::Replace { device, with, patience_ms } => {
             stack.replace(device, parse_layer(with)?, bounded(*patience_ms)).await?;
         }
+        Command::Attach { device, with, patience_ms } => {
+            stack.attach(device, parse_layer(with)?, bounded(*patience_ms)).await?;
+        }
+        Command::Detach { device, patience_ms } => stack.detach(device, bounded(*patience_ms)).await?,
         Command::Reorder { names, patience_ms } => stack.reorder(names, bounded(*patience_ms)).await?,
         Command::Hello {} | Command::Status {} | Command::Dump {} | Command::Stop { .. } => {
             unreachable!("answered by the caller")

@@ -93,7 +93,10 @@ struct Shelf {
 /// Answers requests without end. A connection outlives this by [`CLIENT_TIME_MAX`] twice at most.
 pub async fn serve(rt: Rt, listener: Rc<Listener>, pages: Rc<dyn Pages>) {
     let shelf = Shelf { rt: rt.clone(), pages, kept: RefCell::default() };
-    let converse = async move |stream: &Stream, works: &Cell<bool>| shelf.converse(stream, works).await;
+    let converse = async move |stream: &Stream, works: &Cell<bool>| {
+        shelf.converse(stream, works).await;
+        stream.shutdown();
+    };
     accept::serve(&rt, &listener, "metrics", CONNECTIONS_MAX, converse).await;
 }
 

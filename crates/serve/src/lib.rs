@@ -7,9 +7,9 @@
 //! Reading order: [`server`] (start, run), `stop`, [`front`] (other ways than NBD). Mounts: [`mounted_fs`] (a file system
 //! that is mounted), [`mounts`] (those of a text), [`single_mount`] (one in a process of its own). The control socket:
 //! `keeping`, [`command`] (words), [`refusal`] (reasons against them), [`lines`], `console` (connections), `dispatch`,
-//! `freeze`, `sizes`. What is told: [`status`], [`metrics`] and [`http`] (the same for Prometheus), [`rates`] (changes
-//! between two statuses), [`log`] (events as lines). Last [`vhost`] (exports as disks of virtual machines) and
-//! [`attach`] (as block devices of this machine).
+//! `freeze`, `sizes`, [`hand_over`] (to another process). What is told: [`status`], [`metrics`] and [`http`] (the same
+//! for Prometheus), [`rates`] (changes between two statuses), [`log`] (events as lines). Last [`vhost`] (exports as
+//! disks of virtual machines) and [`attach`] (as block devices of this machine).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
@@ -22,6 +22,7 @@ mod console;
 mod dispatch;
 mod freeze;
 pub mod front;
+pub mod hand_over;
 pub mod http;
 mod inherited;
 mod keeping;
@@ -42,6 +43,7 @@ pub mod vhost;
 pub use attach::{AttachFront, AttachFrontError};
 pub use command::{Command, CommandError};
 pub use front::{Front, Offer};
+pub use hand_over::{HandOver, Offered, Sockets, TakeError, Taken};
 pub use inherited::Inherited;
 pub use mounted_fs::{MountOrder, MountedFs, MountedFsError};
 pub use mounts::FileSystems;

@@ -3,24 +3,26 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use esker_base::{Nanos, Time};
 use esker_block::{Created, Device, Kind};
 use esker_front_nbd::listen::{Access, ListenError};
 use esker_front_nbd::proto::{ExportError, TlsMode};
 use esker_front_nbd::tls::ServerTls;
-use esker_front_nbd::{Uri, server as nbd};
+use esker_front_nbd::{Handed, Uri, server as nbd};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};
-use esker_rt::{Level, Rt};
+use esker_rt::{JoinHandle, Level, Rt};
 use esker_stack::text::{address, split_reference};
 use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, MountSpec, Spec, Stack, Unusable};
 
 use crate::console;
+use crate::dispatch::Operator;
 use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
+use crate::hand_over::{self, HandOver, Leaving, Sockets};
 use crate::http;
 use crate::inherited::Inherited;
 use crate::keeping::keeping_reads;
@@ -170,7 +172,11 @@ impl From<Ready> for Offer {
 /// One address: a listener and the server behind it.
 pub(crate) struct ListeningServer {
     pub server: nbd::Server,
-    listener: Rc<Listener>,
+    pub listener: Rc<Listener>,
+    /// The address as the text has it.
+    pub text: String,
+    /// Connections that another process began.
+    begun: Cell<Vec<Handed>>,
 }
 
 pub(crate) struct Shared {
@@ -189,9 +195,13 @@ pub(crate) struct Shared {
     pub changes: Cell<u64>,
     pub freezer: Freezer,
     measure: Measure,
-    control: Rc<Listener>,
-    metrics: Option<Rc<Listener>>,
+    pub control: Rc<Listener>,
+    /// With the address as the configuration has it.
+    pub metrics: Option<(String, Rc<Listener>)>,
     pub stop: Stop,
+    pub leaving: Leaving,
+    /// Tasks that end with the server.
+    tasks: RefCell<Vec<JoinHandle<()>>>,
 }
 
 impl Shared {
@@ -201,6 +211,7 @@ impl Shared {
         kinds: &'static [&'static Kind],
         spec: &Spec,
         config: &Config,
+        sockets: &mut Sockets,
     ) -> Result<Shared, ServeError> {
         // First of all: devices lock their media, and a second server must fail there before it touches a socket.
         let created = Created::default();
@@ -220,24 +231,33 @@ impl Shared {
             changes: Cell::new(0),
             freezer: Freezer::default(),
             measure: config.measure,
-            control: Rc::new(
-                config
-                    .inherited
-                    .or_listen(rt, &config.control, only_mode(config.control_mode))
-                    .map_err(ServeError::Control)?,
-            ),
+            control: match sockets.take_control() {
+                Some(listener) => listener,
+                None => {
+                    let listener = config.inherited.or_listen(rt, &config.control, only_mode(config.control_mode));
+                    Rc::new(listener.map_err(ServeError::Control)?)
+                }
+            },
             metrics: config
                 .metrics
                 .as_ref()
-                .map(|address| listen_for_metrics(rt, address, &config.inherited))
+                .map(|address| sockets.metrics_at(rt, address, &config.inherited))
                 .transpose()?,
             stop: Stop::within(config.stop_patience),
+            leaving: Leaving::default(),
+            tasks: RefCell::default(),
         })
     }
 
     /// Whether the server was asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_asked()
+    }
+
+    /// All that the server listens on.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = &Rc<Listener>> {
+        let metrics = self.metrics.iter().map(|(_, listener)| listener);
+        self.doors.iter().map(|door| &door.listener).chain(metrics).chain([&self.control])
     }
 
     /// The ways beside NBD.
@@ -279,18 +299,23 @@ impl Shared {
 
 /// Hands out the metrics until the server is asked to stop.
 async fn hand_out(shared: Rc<Shared>, listener: Rc<Listener>) {
-    match race(http::serve(shared.rt.clone(), listener, shared.clone()), shared.stopping()).await {
+    let pages = Rc::new(MetricsPages(Rc::downgrade(&shared)));
+    match race(http::serve(shared.rt.clone(), listener, pages), shared.stopping()).await {
         Either::Left(()) | Either::Right(()) => {}
     }
 }
 
-impl http::Pages for Shared {
+/// The pages of a server for as long as it is there.
+struct MetricsPages(Weak<Shared>);
+
+impl http::Pages for MetricsPages {
     fn paths(&self) -> &'static [&'static str] {
         &["/metrics"]
     }
 
     fn page(&self, _: &str) -> (&'static str, String) {
-        (esker_metrics::CONTENT_TYPE, metrics::page(Status::of(self)))
+        let page = self.0.upgrade().map(|shared| metrics::page(Status::of(&shared)));
+        (esker_metrics::CONTENT_TYPE, page.unwrap_or_default())
     }
 }
 
@@ -310,13 +335,29 @@ impl Served {
         spec: &Spec,
         config: Config,
     ) -> Result<Served, ServeError> {
+        Served::adopt(rt, pool, kinds, spec, config, Sockets::default())
+    }
+
+    /// The same with the sockets and connections of the process that has served this stack before. Their paths stay
+    /// that process's until [`Served::own_paths`], and their connections are read from [`Served::run`] on.
+    ///
+    /// # Errors
+    /// As for [`Served::start`].
+    pub fn adopt(
+        rt: &Rt,
+        pool: &Pool,
+        kinds: &'static [&'static Kind],
+        spec: &Spec,
+        config: Config,
+        mut sockets: Sockets,
+    ) -> Result<Served, ServeError> {
         if spec.exports.iter().all(|export| export.nbd.is_none()) && spec.mounts.is_empty() {
             return Err(ServeError::Nothing);
         }
-        let mut shared = Shared::build(rt, pool, kinds, spec, &config)?;
+        let mut shared = Shared::build(rt, pool, kinds, spec, &config, &mut sockets)?;
         let keeping = keeping_reads(spec);
         for exports in by_address(rt, spec) {
-            let (door, mut opened) = open(&shared, &exports, &keeping, &config)?;
+            let (door, mut opened) = open(&shared, &exports, &keeping, &config, &mut sockets)?;
             shared.doors.push(door);
             shared.ready.append(&mut opened);
         }
@@ -334,7 +375,7 @@ impl Served {
         spec: &Spec,
         config: &Config,
     ) -> Result<Served, ServeError> {
-        Ok(Served(Rc::new(Shared::build(rt, pool, kinds, spec, config)?)))
+        Ok(Served(Rc::new(Shared::build(rt, pool, kinds, spec, config, &mut Sockets::default())?)))
     }
 
     /// From now on clients come through this front too; it is ended with the server.
@@ -354,7 +395,7 @@ impl Served {
 
     /// Where metrics are handed out, with the port that the kernel chose.
     pub fn metrics(&self) -> Option<&Address> {
-        self.0.metrics.as_ref().map(|listener| listener.address())
+        self.0.metrics.as_ref().map(|(_, listener)| listener.address())
     }
 
     /// What clients can reach, in the order of the addresses in the text.
@@ -416,6 +457,11 @@ impl Served {
         self.0.control.address()
     }
 
+    /// From now on the paths of all sockets are this process's, and removed with them.
+    pub fn own_paths(&self) {
+        self.0.listeners().for_each(|listener| listener.own_path(true));
+    }
+
     /// Serves until `stop` is ready or a command asks to stop. Then, within the patience of the stop: no new
     /// connections; requests under way are answered; everything is flushed; layers are closed. Mounts go first, and
     /// what is in use of them is waited for, however long that takes.
@@ -424,34 +470,70 @@ impl Served {
     /// [`StopError`] for what was not answered or flushed in time, and for the first file system that could not be
     /// closed or device that could not be flushed.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), StopError> {
+        self.serve(stop).await;
+        let stopped = stop::stop(&self.0).await;
+        self.ended().await;
+        stopped
+    }
+
+    /// The same; it may also leave the stack to another process that asks for it. Layers are closed then too.
+    ///
+    /// # Errors
+    /// As for [`Served::run`].
+    pub async fn run_or_leave(self, stop: impl Future<Output = ()>) -> Result<Option<HandOver>, StopError> {
+        self.0.leaving.permit();
+        self.serve(stop).await;
+        match self.0.leaving.to() {
+            Some(successor) => Ok(Some(hand_over::leave(self, successor).await)),
+            None => {
+                let stopped = stop::stop(&self.0).await;
+                self.ended().await;
+                stopped.map(|()| None)
+            }
+        }
+    }
+
+    /// Serves until the server is asked to stop.
+    async fn serve(&self, stop: impl Future<Output = ()>) {
         let shared = &self.0;
         shared.created.keep();
         let own = shared.clone();
         shared.rt.spawn("measure", async move { start_measuring(&own).await }).detach();
-        for ListeningServer { server, listener } in &shared.doors {
-            let (server, listener, stack) = (server.clone(), listener.clone(), shared.stack.clone());
+        for door in &shared.doors {
+            let (server, listener, stack) = (door.server.clone(), door.listener.clone(), shared.stack.clone());
+            let begun = door.begun.take();
             let serve = async move {
                 // Volumes tell their size when they are open.
                 stack.opened().await;
+                for handed in begun {
+                    server.adopt(handed).await;
+                }
                 server.serve(&listener).await;
             };
             shared.rt.spawn("nbd-accept", serve).detach();
         }
-        let sizes = shared.rt.spawn("sizes", sizes::follow(shared.clone()));
-        let console = shared.rt.spawn(
-            "control-accept",
-            console::serve(shared.rt.clone(), Rc::new(shared.clone()), shared.control.clone()),
-        );
-        let metrics = shared.metrics.iter().map(|listener| hand_out(shared.clone(), listener.clone()));
-        let metrics: Vec<_> = metrics.map(|task| shared.rt.spawn("metrics-accept", task)).collect();
+        let operator = Rc::new(Operator(Rc::downgrade(shared)));
+        let mut tasks = vec![
+            shared.rt.spawn("sizes", sizes::follow(shared.clone())),
+            shared.rt.spawn("control-accept", console::serve(shared.rt.clone(), operator, shared.control.clone())),
+        ];
+        let metrics = shared.metrics.iter().map(|(_, listener)| hand_out(shared.clone(), listener.clone()));
+        tasks.extend(metrics.map(|task| shared.rt.spawn("metrics-accept", task)));
+        *shared.tasks.borrow_mut() = tasks;
         if let Either::Left(()) = race(stop, shared.stopping()).await {
             shared.stop.ask(None);
         }
-        let stopped = stop::stop(shared).await;
-        console.await;
-        sizes.await;
-        join_all(metrics).await;
-        stopped
+    }
+
+    /// Waits for the tasks that end with the server.
+    pub(crate) async fn ended(&self) {
+        let tasks = self.0.tasks.take();
+        join_all(tasks).await;
+    }
+
+    /// What is left to another process.
+    pub(crate) fn shared(&self) -> &Rc<Shared> {
+        &self.0
     }
 }
 
@@ -547,24 +629,32 @@ fn open(
     specs: &[&ExportSpec],
     keeping: &BTreeSet<&str>,
     config: &Config,
+    sockets: &mut Sockets,
 ) -> Result<(ListeningServer, Vec<Ready>), ServeError> {
     let stack = &shared.stack;
     let first = specs[0];
     let (at, name) = (first.at.clone(), first.name.clone());
-    let address = address::parse(first.nbd.as_deref().unwrap_or_default());
+    let text = first.nbd.clone().unwrap_or_default();
+    let address = address::parse(&text);
     let address = address.map_err(|why| ServeError::Address { at: at.clone(), export: name.clone(), why })?;
     let exports: Vec<(&ExportSpec, Export)> =
         specs.iter().filter_map(|spec| Some((*spec, stack.export(&spec.name)?))).collect();
     let offered = exports.iter().map(|(spec, export)| {
         let changes = export.track_changes().expect("a served stack tracks the changes of its exports");
+        sockets.mark_changes(&spec.name, &changes);
         nbd::Export::tracked(&spec.name, Rc::new(export.clone()), changes)
             .cached(keeping.contains(split_reference(&spec.device).0))
             .refused_by(refusal(stack, &spec.name))
     });
     let server = nbd::Server::with_tls(stack.rt(), stack.pool(), offered.collect(), config.nbd, config.tls.clone());
     let server = server.map_err(|source| ServeError::Export { at: at.clone(), source })?;
-    let listener = config.inherited.or_listen(stack.rt(), &address, config.access);
-    let listener = listener.map_err(|source| ServeError::Listen { at, export: name, source })?;
+    let (listener, begun) = match sockets.take_door(&text) {
+        Some(door) => (door.listener, door.begun),
+        None => {
+            let listener = config.inherited.or_listen(stack.rt(), &address, config.access);
+            (Rc::new(listener.map_err(|source| ServeError::Listen { at, export: name, source })?), Vec::new())
+        }
+    };
     let tls = config.tls.as_ref().is_some_and(|tls| tls.mode() == TlsMode::Require);
     if !tls {
         warn_of_an_open_door(stack.rt(), listener.address());
@@ -576,5 +666,5 @@ fn open(
         read_only: export.is_read_only(),
     });
     let ready = ready.collect();
-    Ok((ListeningServer { server, listener: Rc::new(listener) }, ready))
+    Ok((ListeningServer { server, listener, text, begun: Cell::new(begun) }, ready))
 }

@@ -189,6 +189,8 @@ impl Performer for MountConsole {
             | Command::Insert { .. }
             | Command::Remove { .. }
             | Command::Replace { .. }
+            | Command::Attach { .. }
+            | Command::Detach { .. }
             | Command::Reorder { .. }
             | Command::Remap { .. }
             | Command::Resize { .. }
@@ -196,6 +198,7 @@ impl Performer for MountConsole {
             | Command::Freeze { .. }
             | Command::Thaw { .. }
             | Command::Meters { .. }
+            | Command::HandOver { .. }
             | Command::Stop { .. } => {
                 let what = "one mount tells its status and takes orders; `esker serve` takes the other commands";
                 Err(Refusal::new("unsupported", what))

@@ -62,6 +62,11 @@ impl Stop {
         }
     }
 
+    /// How long it may take.
+    pub(crate) fn patience(&self) -> Nanos {
+        self.patience.get()
+    }
+
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.get()
     }
@@ -81,7 +86,7 @@ impl Stop {
 /// # Errors
 /// [`StopError`].
 pub(crate) async fn stop(shared: &Shared) -> Result<(), StopError> {
-    let patience = shared.stop.patience.get();
+    let patience = shared.stop.patience();
     let inflight = shared.stack.inflight();
     let text = format_args!("stopping: {inflight} requests in flight");
     shared.rt.log_event(Level::Info, "stopping", &[("in_flight", &inflight)], text);

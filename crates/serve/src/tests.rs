@@ -22,6 +22,7 @@ use crate::status::{Load, Status};
 use crate::{Command, Config, Refusal, ServeError, Served, StopError};
 
 mod changed;
+mod handing;
 mod mounts;
 mod pages;
 mod quiescence;

@@ -1,16 +1,13 @@
 //! `esker mirror replace`: gives a mirror a new device in the place of a member.
 
 use esker_serve::Command;
-use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, MirrorError, shown};
+use crate::mirrors::{Mirror, PATIENCE_MS, is_in_sync, shown};
 use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
-
-/// How long requests in flight may hold the change up, in milliseconds.
-const PATIENCE_MS: u64 = 10_000;
 
 /// The record.
 pub const VERB: Verb = Verb::of::<Replace>(About {
@@ -64,14 +61,5 @@ impl Run for Replace {
         let name = names.get(number).cloned().unwrap_or_default();
         let told = mirror.wait(terminal, "resync", |told| is_in_sync(&name, &told["members"][number]))?;
         terminal.say(&shown(&names, &told))
-    }
-}
-
-/// Whether a member is in sync; an error if it does not come.
-fn is_in_sync(name: &str, member: &Value) -> Result<bool, Failure> {
-    match (member["state"].as_str(), member["trouble"].as_str()) {
-        (Some("in sync"), _) => Ok(true),
-        (Some("offline"), Some(why)) => Err(MirrorError::NotBack(name.to_string(), why.to_string()).into()),
-        _ => Ok(false),
     }
 }

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::behind::{self, Background};
 use crate::failure::Failure;
 use crate::fs_kinds;
+use crate::handing::{self, Place};
 use crate::inherited::{Doors, Passed};
 use crate::listeners::Listeners;
 use crate::notify;
@@ -37,10 +38,16 @@ pub const VERB: Verb = Verb::of::<Serve>(About {
               used, because a layer cannot use its medium, nothing is served: exit status 1, or 3 if the medium is damaged, with the reason. Models of \
               devices are paced in real time and labelled in log and status. The control socket takes the verbs status, stop and stack insert, remove, \
               reorder and dump. Sockets that a service manager passes (LISTEN_FDS) are used in place of new ones: by \
-              their names, which are those of exports, `control` or `metrics`, else by their addresses.",
+              their names, which are those of exports, `control` or `metrics`, else by their addresses. With \
+              --take-over a new version of the program takes the place of a server of the same text: NBD clients \
+              notice a pause. If it cannot serve, the old one goes on.",
     examples: &[
         Example { line: "esker serve stack.toml", does: "serves what the file says" },
         Example { line: "esker serve 'vol = memory size=64MiB @ nbd=unix:vol.sock'", does: "serves a disk in memory" },
+        Example {
+            line: "esker serve stack.toml --take-over",
+            does: "goes on in the place of the server that has this stack",
+        },
         Example { line: "esker serve stack.toml --io threads --control run/esker.ctl", does: "without io_uring" },
         Example {
             line: "esker serve stack.toml --background --pid-file esker.pid --log-file esker.log",
@@ -60,6 +67,9 @@ struct Serve {
     world: World,
     #[command(flatten)]
     listeners: Listeners,
+    /// Take the place of the server at the control socket: its stack, sockets and NBD connections
+    #[arg(long, conflicts_with_all = ["vhost_user", "degraded_start"])]
+    take_over: bool,
     /// Serve also if an export or mount cannot be used: refuse its clients, do without the mount
     #[arg(long)]
     degraded_start: bool,
@@ -100,23 +110,33 @@ impl Run for Serve {
         config.inherited = passed.give(&rt, &mut doors)?;
         let pool = Pool::new(KEPT_BYTES_MAX);
         let asked: Asked = Box::pin(notify::stopping(signals.first(&rt)?));
-        let served = self.start(&rt, &pool, &spec, config)?;
-        let Some((served, asked)) = reactor.block_on(usable(served, self.degraded_start, asked, rt.clone()))? else {
+        let place = Place { rt: rt.clone(), pool, config };
+        let started = match self.take_over {
+            true => handing::take_over(&reactor, &place, &spec, asked)?,
+            false => {
+                let served = self.start(&place, &spec)?;
+                reactor.block_on(usable(served, self.degraded_start, asked, rt.clone()))?
+            }
+        };
+        let Some((served, asked)) = started else {
             tell_given_up(&rt);
             return Ok(());
         };
         let degraded = degraded(&served);
         let _pid_file = match self.tell_ready(&served, terminal) {
             Ok(pid_file) => pid_file,
+            // The stack has no other server any more, whether the lines are read or not.
+            Err(_) if self.take_over => {
+                rt.log(Level::Warn, format_args!("the lines about exports cannot be printed"));
+                None
+            }
             Err(failure) => {
                 reactor.block_on(served.abandon());
                 return Err(failure);
             }
         };
         notify::ready(&rt, degraded.as_deref());
-        reactor.block_on(async move { served.run(asked).await })?;
-        rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
-        Ok(())
+        reactor.block_on(handing::run(place, served, asked))
     }
 }
 
@@ -138,12 +158,13 @@ impl Serve {
     }
 
     /// Opens every listener. Without NBD there must be another one.
-    fn start(&self, rt: &Rt, pool: &Pool, spec: &Spec, config: Config) -> Result<Served, Failure> {
+    fn start(&self, place: &Place, spec: &Spec) -> Result<Served, Failure> {
+        let Place { rt, pool, config } = place;
         let (doors, access) = (self.listeners.vhost(), config.access);
         let without_nbd = spec.exports.iter().all(|export| export.nbd.is_none()) && !doors.is_empty();
         let served = match without_nbd {
-            true => Served::over(rt, pool, esker_kinds::ALL, spec, &config)?,
-            false => Served::start(rt, pool, esker_kinds::ALL, spec, config)?,
+            true => Served::over(rt, pool, esker_kinds::ALL, spec, config)?,
+            false => Served::start(rt, pool, esker_kinds::ALL, spec, config.clone())?,
         };
         for door in doors {
             served.add(VhostFront::open(&served, door, access)?);

@@ -9,6 +9,7 @@ mod attacks;
 mod background;
 mod clients;
 mod full;
+mod handing;
 mod harness;
 mod hostile;
 mod images;

@@ -57,6 +57,10 @@ fn the_units_command_lines_are_understood() {
         let error = check_esker(&args, 1);
         assert!(error.contains("x.toml") || error.contains("there is no control socket"), "{error}");
     }
+    // A reload is a start in the place of the server that runs.
+    let line = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).expect(key).to_string();
+    let reload = line("ExecReload=");
+    assert!(reload.contains(&format!("{} --take-over &", line("ExecStart="))), "{reload}");
 }
 
 /// What systemd does with the settings that the unit shows as an example.

@@ -166,6 +166,21 @@ impl Session {
         }
     }
 
+    /// A session that uses `export` already, between two requests: that of a connection which another server began.
+    pub fn resumed(exports: Exports, export: usize, terms: Terms) -> Session {
+        Session { state: State::Request { export }, terms, ..Session::new(exports) }
+    }
+
+    /// Whether an export was chosen, and the last request was taken whole.
+    pub fn is_between_requests(&self) -> bool {
+        matches!(self.state, State::Request { .. })
+    }
+
+    /// How an export looks to the client now.
+    pub fn info(&self, export: usize) -> &ExportInfo {
+        &self.exports.list()[export]
+    }
+
     /// Says what size an export has now: what clients are told, and held to.
     pub fn note_size(&mut self, export: usize, bytes: u64) {
         self.exports.note_size(export, bytes);
@@ -322,7 +337,7 @@ impl Session {
         Ok(match option {
             opt::LIST => Step::Reply(self.exports.list().iter().fold(reply, OptionReply::server).ack()),
             opt::STRUCTURED_REPLY | opt::EXTENDED_HEADERS => Step::Reply(self.form(option)),
-            opt::INFO | opt::GO => self.info(option, data),
+            opt::INFO | opt::GO => self.inform(option, data),
             opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => Step::Reply(self.contexts(option, data)),
             opt::STARTTLS => self.start_tls(reply),
             _ => Step::Reply(reply.error(rep::ERR_UNSUP, &format!("option {option} is not known"))),
@@ -390,7 +405,7 @@ impl Session {
         Step::Begin { reply, export, terms: self.terms }
     }
 
-    fn info(&mut self, option: u32, data: &[u8]) -> Step {
+    fn inform(&mut self, option: u32, data: &[u8]) -> Step {
         let reply = OptionReply::to(option);
         let query = match InfoQuery::parse(data) {
             Ok(query) => query,

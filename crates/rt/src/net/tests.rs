@@ -37,7 +37,7 @@ fn both_ends_of_a_tcp_stream_send_without_delay() {
 }
 
 /// Both ends of a local socket.
-fn local_pair(rt: &Rt) -> (Stream, Stream) {
+pub(super) fn local_pair(rt: &Rt) -> (Stream, Stream) {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     (Stream::from_socket(rt, near).unwrap(), Stream::from_socket(rt, far).unwrap())

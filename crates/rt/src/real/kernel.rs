@@ -45,6 +45,11 @@ impl Kernel {
         self.rt.real().is_some_and(crate::real::RealState::takes_commands)
     }
 
+    /// Whether operations under way can be ended: [`InFlight::cancel`].
+    pub(crate) fn cancels(&self) -> bool {
+        self.rt.real().is_some_and(crate::real::RealState::cancels)
+    }
+
     /// Makes a file that is only ever appended to, such as a trace. Its writes block: call them on a worker.
     ///
     /// # Errors
@@ -84,6 +89,16 @@ impl Future for InFlight {
         }
         self.key = Some(Ok(key));
         Poll::Pending
+    }
+}
+
+impl InFlight {
+    /// Asks the kernel to end it. It is awaited all the same: it has failed with `ECANCELED` and done nothing, or it
+    /// was done before.
+    pub(crate) fn cancel(&self) {
+        if let (Some(Ok(key)), Some(real)) = (&self.key, self.rt.real()) {
+            real.cancel(*key);
+        }
     }
 }
 

@@ -57,14 +57,9 @@ pub enum Op {
         /// Bytes.
         len: u64,
     },
-    /// Waits for a connection; the result is its descriptor.
-    Accept {
-        /// Listening socket.
-        fd: Arc<OwnedFd>,
-    },
     /// Waits until there is something to read, and reads nothing. May end early: look whether there is.
     Readable {
-        /// Event descriptor, pipe or socket.
+        /// Event descriptor, pipe or socket; also one that listens.
         fd: Arc<OwnedFd>,
     },
     /// Hands an entry to the kernel, with the answer to the request that is in it; done when the next request is in it.
@@ -80,9 +75,7 @@ impl Op {
     pub fn into_parts(self) -> Parts {
         match self {
             Op::Read { parts, .. } | Op::Write { parts, .. } => parts,
-            Op::Sync { .. } | Op::Fallocate { .. } | Op::Accept { .. } | Op::Readable { .. } | Op::Fetch { .. } => {
-                Parts::new()
-            }
+            Op::Sync { .. } | Op::Fallocate { .. } | Op::Readable { .. } | Op::Fetch { .. } => Parts::new(),
         }
     }
 }
@@ -90,7 +83,7 @@ impl Op {
 /// What became of an operation.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Bytes, a descriptor, or zero; or why it failed.
+    /// Bytes or zero; or why it failed.
     pub result: io::Result<u32>,
     /// The operation with its buffers.
     pub op: Op,

@@ -157,6 +157,18 @@ impl RealState {
         }
     }
 
+    pub(crate) fn cancel(&self, key: usize) {
+        match &mut *self.driver.borrow_mut() {
+            Driver::Uring(uring) => uring.cancel(key),
+            // A call that has begun blocks its thread.
+            Driver::Threads(_) => {}
+        }
+    }
+
+    pub(crate) fn cancels(&self) -> bool {
+        matches!(&*self.driver.borrow(), Driver::Uring(_))
+    }
+
     pub(crate) fn takes_commands(&self) -> bool {
         match &*self.driver.borrow() {
             Driver::Uring(uring) => uring.takes_commands(),

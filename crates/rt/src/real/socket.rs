@@ -19,14 +19,14 @@ use crate::net::{Address, KeepAlive};
 /// A listening socket and its address with the port that the kernel chose.
 pub(crate) fn listen(address: &Address, keep_alive: KeepAlive) -> io::Result<(OwnedFd, Address)> {
     match address {
-        Address::Unix(path) => Ok((UnixListener::bind(path)?.into(), address.clone())),
+        Address::Unix(path) => Ok((patient(UnixListener::bind(path)?.into())?, address.clone())),
         Address::Tcp(host) => {
             let listener = TcpListener::bind(host)?;
             // Linux hands this on to accepted connections: small replies must not wait for acknowledgements.
             rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
             end_the_vanished(&listener, keep_alive)?;
             let bound = Address::Tcp(listener.local_addr()?.to_string());
-            Ok((listener.into(), bound))
+            Ok((patient(listener.into())?, bound))
         }
     }
 }
@@ -39,7 +39,21 @@ pub(crate) fn listen_closed(path: &Path) -> io::Result<OwnedFd> {
     rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(0o600))?;
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, WAITING_MAX)?;
-    Ok(socket)
+    patient(socket)
+}
+
+/// The listening socket, whose [`accept_now`] never blocks.
+pub(crate) fn patient(listener: OwnedFd) -> io::Result<OwnedFd> {
+    rustix::io::ioctl_fionbio(&listener, true)?;
+    Ok(listener)
+}
+
+/// Takes a connection that waits.
+///
+/// # Errors
+/// `WouldBlock` if none does, and the kernel's.
+pub(crate) fn accept_now(listener: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC)?)
 }
 
 /// The address of a listening socket that another process has made. It waits from now on, and vanished peers end as

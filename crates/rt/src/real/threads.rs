@@ -4,14 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::IntoRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 
 use esker_base::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FallocateFlags;
-use rustix::net::SocketFlags;
 
 use super::op::{FallocateMode, Op, Outcome};
 use super::reactor::Bell;
@@ -126,9 +124,6 @@ fn perform(mut op: Op) -> Outcome {
         Op::Sync { fd } => rustix::fs::fdatasync(&**fd).map(|()| 0),
         Op::Fallocate { fd, mode, at, len } => {
             rustix::fs::fallocate(&**fd, fallocate_flags(*mode), *at, *len).map(|()| 0)
-        }
-        Op::Accept { fd } => {
-            rustix::net::accept_with(&**fd, SocketFlags::CLOEXEC).map(|connection| connection.into_raw_fd() as u32)
         }
         Op::Readable { fd } => {
             let mut fds = [PollFd::new(&**fd, PollFlags::IN)];

@@ -1,7 +1,7 @@
 //! The io_uring backend: a table of operations in flight around one ring.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -70,8 +70,6 @@ pub(crate) struct Uring {
     inflight: Vec<Box<Inflight>>,
     free: Vec<usize>,
     in_kernel: usize,
-    /// Descriptors of connections accepted without a waiter.
-    strays: Vec<OwnedFd>,
     /// Waits that will sleep at once, and how many there were after the last look in vain.
     sleeps: u32,
     sleeps_last: u32,
@@ -88,16 +86,8 @@ impl Uring {
                 "this kernel's io_uring cannot wait with a time-out",
             ));
         }
-        let mut uring = Uring {
-            ring,
-            bell,
-            inflight: Vec::new(),
-            free: Vec::new(),
-            in_kernel: 0,
-            strays: Vec::new(),
-            sleeps: 0,
-            sleeps_last: 0,
-        };
+        let mut uring =
+            Uring { ring, bell, inflight: Vec::new(), free: Vec::new(), in_kernel: 0, sleeps: 0, sleeps_last: 0 };
         uring.listen_to_bell()?;
         Ok(uring)
     }
@@ -198,6 +188,12 @@ impl Uring {
         self.free.push(key);
     }
 
+    /// Asks the kernel to end the operation, whose waiter stays and learns what became of it.
+    pub(super) fn cancel(&mut self, key: usize) {
+        // Without room in the ring the operation goes on, as it may in any case.
+        let _goes_on = self.push(&cancellation(key));
+    }
+
     /// Submits what was started, and waits for at least one completion if `wait` says for how long at most.
     pub(super) fn enter(&mut self, wait: Option<Option<Nanos>>) -> io::Result<()> {
         let wait = match wait {
@@ -267,14 +263,7 @@ impl Uring {
         let inflight = &mut *self.inflight[key];
         match std::mem::replace(&mut inflight.state, State::Done(result)) {
             State::Waiting(waker) => waker.into_iter().for_each(Waker::wake),
-            State::Abandoned => {
-                if matches!(inflight.op, Some(Op::Accept { .. })) && result >= 0 {
-                    // SAFETY: the kernel just made this descriptor for us and nothing else has it.
-                    self.strays.push(unsafe { OwnedFd::from_raw_fd(result) });
-                    self.strays.clear();
-                }
-                self.release(key);
-            }
+            State::Abandoned => self.release(key),
             State::Free | State::Done(_) => unreachable!("the kernel answers each operation once"),
         }
     }
@@ -378,9 +367,6 @@ fn describe(op: &mut Op, iovecs: &mut Vec<libc::iovec>) -> AnyEntry {
         Op::Fallocate { fd, mode, at, len } => {
             opcode::Fallocate::new(types::Fd(fd.as_raw_fd()), *len).offset(*at).mode(fallocate_flags(*mode)).build()
         }
-        Op::Accept { fd } => opcode::Accept::new(types::Fd(fd.as_raw_fd()), std::ptr::null_mut(), std::ptr::null_mut())
-            .flags(libc::SOCK_CLOEXEC)
-            .build(),
         Op::Readable { fd } => opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build(),
         Op::Fetch { entry } => return entry.describe(iovecs),
     };
@@ -397,6 +383,7 @@ fn fallocate_flags(mode: FallocateMode) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
     use super::*;
