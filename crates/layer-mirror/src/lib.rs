@@ -178,7 +178,7 @@ impl Stateful for Mirror {
     /// The superblocks at the head of each member.
     fn marks(config: &Config) -> Vec<Mark> {
         let range = ByteRange::new(0, DATA_START).expect("it begins at 0");
-        let lowers = config.orderly.0.get().map_or(config.lowers, |mirror| mirror.members.len());
+        let lowers = config.orderly.0.get().map_or(config.lowers, |mirror| mirror.members.total());
         (0..lowers).map(|lower| Mark { lower, range }).collect()
     }
 
@@ -226,7 +226,7 @@ impl Stateful for Mirror {
     }
 
     fn grows(&self) -> Result<(), String> {
-        match self.members.len() {
+        match self.members.total() {
             MEMBERS_MAX.. => Err(format!("has {MEMBERS_MAX} members, and takes no more")),
             _ if self.latch.is_set() => Err("takes no changes, because it is latched".to_string()),
             _ => Ok(()),

@@ -53,7 +53,7 @@ impl Members {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.0.borrow().len()
     }
 
@@ -81,7 +81,7 @@ impl Members {
 
     /// Lower devices in these states.
     pub fn which(&self, is_meant: impl Fn(State) -> bool) -> Vec<usize> {
-        (0..self.len()).filter(|lower| is_meant(self.state(*lower))).collect()
+        (0..self.total()).filter(|lower| is_meant(self.state(*lower))).collect()
     }
 
     /// Lower devices that take writes.

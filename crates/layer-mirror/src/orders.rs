@@ -66,7 +66,7 @@ impl Orders for Orderly {
 impl Mirror {
     /// Takes a member out of use, durably. It stays so until [`Mirror::rescan`].
     async fn withdraw(&self, below: &Below, member: &str) -> Result<usize, KindError> {
-        let lowers = self.members.len();
+        let lowers = self.members.total();
         let lower = member.parse().ok().filter(|lower| *lower < lowers).ok_or_else(|| {
             KindError::Unfit(format!("\"{member}\" is no member; there are members 0 to {}", lowers - 1))
         })?;
@@ -117,7 +117,7 @@ impl Mirror {
     }
 
     fn rescan(&self) {
-        for member in (0..self.members.len()).map(|lower| self.members.get(lower)) {
+        for member in (0..self.members.total()).map(|lower| self.members.get(lower)) {
             member.withdrawn.set(false);
             *member.trouble.borrow_mut() = None;
         }
@@ -138,7 +138,7 @@ impl Mirror {
         };
         let scrub = self.scrub.borrow();
         json!({
-            "members": (0..self.members.len()).map(member).collect::<Vec<_>>(),
+            "members": (0..self.members.total()).map(member).collect::<Vec<_>>(),
             "resync": self.resync.get().map(|(done, all)| json!({ "done_bytes": done, "bytes": all })),
             "scrub": scrub.as_ref().map(|scrub| scrub.describe(self.superblock.borrow().data)),
         })

@@ -123,7 +123,7 @@ impl Superblock {
 
     /// The number that the next member gets, if `taken` have members already; none if there are too many members.
     pub fn free(&self, taken: u16) -> Option<u16> {
-        (0..MEMBERS_MAX as u16).find(|number| taken >> number & 1 == 0)
+        (0..u16::MAX).take(MEMBERS_MAX).find(|number| taken >> number & 1 == 0)
     }
 
     /// Member `number` belongs to the set from now on, and holds nothing yet: a new generation.

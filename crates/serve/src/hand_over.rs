@@ -139,7 +139,7 @@ impl Sockets {
 
     /// The lines that describe it, with the sockets that go with them.
     fn parcels(&self) -> Vec<(Parcel, Option<BorrowedFd<'_>>)> {
-        let socket = |listener: &'_ Rc<Listener>| address::text(listener.address());
+        let socket = |listener: &Rc<Listener>| address::text(listener.address());
         let mut all = Vec::new();
         if let Some(control) = &self.control {
             all.push((

@@ -222,9 +222,9 @@ impl Stack {
         let building = Building { shared: &self.shared, kinds: self.kinds, created: &created };
         build_part(&building, &mut self.parts.borrow_mut(), &new, Some(&self.snapshot.borrow()))?;
         let change = async || {
-            let unfit = |error| match error {
-                LiveError::NotSpared(_, why) => LiveError::NotMember(new.name.clone(), format!("cannot come: {why}")),
-                other => other,
+            let unfit = |error| {
+                let LiveError::NotSpared(_, why) = error else { return error };
+                LiveError::NotMember(new.name.clone(), format!("cannot come: {why}"))
             };
             // The layer is content with the weakest of the others: as much is enough.
             let fits = others.iter().map(|other| self.check_fits(other, &new.name)).reduce(Result::or);

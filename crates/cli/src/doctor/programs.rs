@@ -7,7 +7,7 @@ const PROGRAMS: Subject =
     Subject { check: "foreign programs", verbs: &["serve", "attach", "try", "trace replay", "lab run"] };
 
 /// Program, and the Debian package that has it.
-const NAMED: [(&str, &str); 12] = [
+const NAMED: [(&str, &str); 13] = [
     ("blktrace", "blktrace"),
     ("fio", "fio"),
     ("mkfs.btrfs", "btrfs-progs"),

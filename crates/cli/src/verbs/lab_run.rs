@@ -5,7 +5,6 @@ use std::path::Path;
 
 use esker_lab::{ALL, times};
 use esker_lab_kit::{Experiment, Figure, LabError, Report};
-use esker_report::{html, rounded};
 use esker_stack::text::check;
 
 use crate::failure::Failure;

@@ -5,6 +5,7 @@ use esker_serve::command::parse_layer;
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, PATIENCE_MS, is_in_sync, shown};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -35,6 +36,8 @@ struct Attach {
 }
 
 impl Run for Attach {
+    const PACE: Option<Pace> = Some(Pace::Shows("bytes of the resync"));
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mirror = &self.mirror;
         mirror.members()?;

@@ -4,6 +4,7 @@ use esker_serve::Command;
 
 use crate::failure::Failure;
 use crate::mirrors::{Mirror, PATIENCE_MS, shown};
+use crate::progress::Pace;
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
 
@@ -27,6 +28,8 @@ struct Detach {
 }
 
 impl Run for Detach {
+    const PACE: Option<Pace> = Some(Pace::AtOnce);
+
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let mirror = &self.mirror;
         let number = mirror.number(&self.member)?.to_string();

@@ -3,7 +3,6 @@
 use esker_serve::Command;
 
 use crate::failure::Failure;
-use crate::mirrors::{Mirror, MirrorError, shown};
 use crate::mirrors::{Mirror, PATIENCE_MS, is_in_sync, shown};
 use crate::progress::Pace;
 use crate::terminal::Terminal;

@@ -34,9 +34,9 @@ pub(crate) fn receive_with_now(socket: &OwnedFd, into: &mut [u8]) -> io::Result<
     let mut message = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(into)], &mut message, flags)?;
-    let rights = message.drain().filter_map(|part| match part {
-        RecvAncillaryMessage::ScmRights(carried) => Some(carried),
-        _ => None,
+    let rights = message.drain().filter_map(|part| {
+        let RecvAncillaryMessage::ScmRights(carried) = part else { return None };
+        Some(carried)
     });
     Ok((received.bytes, rights.flatten().collect()))
 }

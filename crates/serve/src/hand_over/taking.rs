@@ -91,10 +91,11 @@ async fn receive(rt: &Rt, stream: &Stream) -> Result<Sockets, TakeError> {
                 is_answered = true;
                 continue;
             }
-            match Parcel::parse(line).map_err(TakeError::Strange)? {
-                Parcel::End {} => return unpack(rt, parcels, sockets),
-                parcel => parcels.push(parcel),
+            let parcel = Parcel::parse(line).map_err(TakeError::Strange)?;
+            if parcel == (Parcel::End {}) {
+                return unpack(rt, parcels, sockets);
             }
+            parcels.push(parcel);
             if parcels.len() > PARCELS_MAX {
                 return Err(TakeError::Strange("it does not end".to_string()));
             }
