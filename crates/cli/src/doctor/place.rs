@@ -134,7 +134,9 @@ fn stack(named: &str) -> Result<Option<Spec>, Failure> {
     let is_short = file.metadata().is_ok_and(|found| found.is_file() && found.len() <= STACK_BYTES_MAX);
     let spec =
         is_short.then(|| fs::read_to_string(file).ok().and_then(|text| Spec::parse(named, &text).ok())).flatten();
-    Ok(spec.filter(|spec| !spec.devices.is_empty()))
+    // Files of settings look alike: a stack names a kind that is known.
+    let is_known = |kind: &str| esker_kinds::ALL.iter().any(|known| known.name == kind);
+    Ok(spec.filter(|spec| spec.devices.iter().any(|device| is_known(&device.kind))))
 }
 
 fn space(folder: &Path) -> Finding {
@@ -204,6 +206,9 @@ mod tests {
         let names = |named: &str| Place::all(named).unwrap().into_iter().map(|place| place.named).collect::<Vec<_>>();
         assert_eq!(names(there.to_str().unwrap()), [there.to_str().unwrap()]);
         assert!(matches!(Place::all("v = ="), Err(Failure::Error(_))), "a text that is wrong is told");
+        let settings = folder.path().join("settings");
+        fs::write(&settings, "colour = blue\n").unwrap();
+        assert_eq!(names(settings.to_str().unwrap()), [settings.to_str().unwrap()]);
         let gone = format!("a = file path={}/none/a.img size=1MiB @", folder.path().display());
         assert!(matches!(Place::all(&gone), Err(Failure::Usage(text)) if text.contains("/none: No such file")));
     }
