@@ -84,6 +84,7 @@ const CASES: &[Case] = &[
         &[("a.img", ""), ("b.img", "")],
     ),
     case("order", "CACHE% order vol write-back", &[("write-back", "lines")]),
+    case("stack compose", "% stack compose PAIR --goals space", &[("stacks", "looks at most")]),
     case("volume send", "VOLUMES% volume send one --stack 'STACK' >sent", &[("sent", "")]),
     case(
         "volume receive",
@@ -111,6 +112,7 @@ const CASES: &[Case] = &[
     case("curve", "LOAD% curve load.csv --json", &[("load.csv, pass 1 of 2", ""), ("load.csv, pass 2 of 2", "")]),
     case("trace import", "DESK% trace import desk.etrace -o other.etrace --json", &[("desk.etrace", "")]),
     case("trace show", "DESK% trace show desk.etrace --json", &[("desk.etrace", "")]),
+    case("trace generate", "% trace generate desk.etrace --scripts 20", &[("patterns", "20 patterns")]),
     case(
         "trace compile",
         "DESK% trace compile desk.etrace -o desk.ectr --json",
@@ -160,12 +162,18 @@ const CASES: &[Case] = &[
 /// Words that stand for longer ones in scripts.
 fn whole(script: &str) -> String {
     let names = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/names.script");
+    let pair = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks/pair.toml");
     let volumes = "esker volume snapshot db one --stack 'STACK'\n";
     let stack = "a = file path=a.img size=64MiB; vm = thin ports=\"db=1MiB\" on a";
     let image = "esker fs mkfs lfs --on 'disk = file path=lfs.img size=32MiB @' >/dev/null\n";
     [("LOAD", LOAD), ("DESK", DESK), ("MIRROR", MIRROR), ("IMAGE", image), ("VOLUMES", volumes), ("STACK", stack)]
         .into_iter()
-        .chain([("CACHE", CACHE), ("NAMES", names), ("LOGVOL", "a = file path=a.img size=64MiB; vol = logvol on a @")])
+        .chain([
+            ("CACHE", CACHE),
+            ("NAMES", names),
+            ("PAIR", pair),
+            ("LOGVOL", "a = file path=a.img size=64MiB; vol = logvol on a @"),
+        ])
         .fold(script.to_string(), |text, (word, long)| text.replace(word, long))
 }
 

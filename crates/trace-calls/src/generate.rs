@@ -37,6 +37,11 @@ impl Shape {
 
 /// A trace of an Apple desktop program, with its snapshot.
 pub fn apple_desktop(shape: Shape) -> Trace {
+    apple_desktop_told(shape, &mut |_| {})
+}
+
+/// The same. `tell` hears how many scripts have ended.
+pub fn apple_desktop_told(shape: Shape, tell: &mut dyn FnMut(u64)) -> Trace {
     let threads = shape.threads.max(2);
     let mut desk = ScriptRunner::new(threads, Stream::named(shape.seed, "desk"));
     let mut choice = Stream::named(shape.seed, "scripts");
@@ -51,7 +56,7 @@ pub fn apple_desktop(shape: Shape) -> Trace {
         scripts::ALL[which as usize](&mut script, &mut choice);
         desk.add(script);
     }
-    desk.play()
+    desk.play(tell)
 }
 
 #[cfg(test)]

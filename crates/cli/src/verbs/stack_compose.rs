@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use esker_base::Unit;
 use esker_compose::report::{json, text};
-use esker_compose::search::branch::{LOOKS_MAX, compose};
+use esker_compose::search::branch::{LOOKS_MAX, compose_told};
 use esker_compose::search::census::census;
 use esker_compose::search::insertion::insert;
 use esker_compose::search::{BestOrder, NoOrder};
@@ -12,7 +13,7 @@ use esker_compose::{Analysis, Declaration};
 
 use crate::composition::{Answer, Loaded, Question, Refused, draw, judge};
 use crate::failure::Failure;
-use crate::progress::Pace;
+use crate::progress::{Pace, Part};
 use crate::rewriting::{Target, rewritten};
 use crate::terminal::Terminal;
 use crate::verb::{About, Example, Run, Verb};
@@ -68,7 +69,7 @@ struct Compose {
 }
 
 impl Run for Compose {
-    const PACE: Option<Pace> = Some(Pace::AtOnce);
+    const PACE: Option<Pace> = Some(Pace::Shows("stacks that were looked at, of --looks"));
 
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let drawing = self.answer.claim()?;
@@ -79,7 +80,9 @@ impl Run for Compose {
             loaded.declared.constraints.starved_max = Some(0);
         }
         let declared = &loaded.declared;
-        let found = self.find(declared)?;
+        let part = terminal.watcher().part("stacks", Unit::Of("looks at most"), Some(self.looks));
+        let found = self.find(declared, &part)?;
+        drop(part);
         let analysis = declared.analysis(&found.order);
         let moved = declared.made_anew(&found.order);
         let written = target.map_or(Ok(None), |target| write(&target, &loaded, &found.order, terminal))?;
@@ -121,10 +124,10 @@ fn write(
 }
 
 impl Compose {
-    fn find(&self, declared: &Declaration) -> Result<BestOrder, Failure> {
+    fn find(&self, declared: &Declaration, part: &Part) -> Result<BestOrder, Failure> {
         let found = match &self.insert {
             Some(name) => insert(&declared.problem(), &declared.order, declared.extension(name)?, self.looks),
-            None => compose(&declared.problem(), self.looks),
+            None => compose_told(&declared.problem(), self.looks, &|looked_at| part.done(looked_at)),
         };
         Ok(found.map_err(|why| self.no_order(declared, &why))?)
     }

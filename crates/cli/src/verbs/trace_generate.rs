@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use esker_trace_calls::generate::{Shape, apple_desktop};
+use esker_base::Unit;
+use esker_trace_calls::generate::{Shape, apple_desktop_told};
 
 use crate::failure::Failure;
 use crate::progress::Pace;
@@ -44,10 +45,13 @@ struct Generate {
 }
 
 impl Run for Generate {
-    const PACE: Option<Pace> = Some(Pace::AtOnce);
+    const PACE: Option<Pace> = Some(Pace::Shows("patterns that were played"));
 
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
-        let trace = apple_desktop(Shape { seed: self.seed, threads: self.threads, scripts: self.scripts });
+        let shape = Shape { seed: self.seed, threads: self.threads, scripts: self.scripts };
+        let part = terminal.watcher().part("patterns", Unit::Of("patterns"), Some(u64::from(self.scripts)));
+        let trace = apple_desktop_told(shape, &mut |ended| part.done(ended));
+        drop(part);
         recording::write(&trace, &self.output, self.force)?;
         let (actions, files) = (trace.actions.len(), trace.snapshot.entries.len());
         terminal.complain(&format!("{}: {actions} actions, {files} files before", self.output.display()));

@@ -21,10 +21,25 @@ const REMEMBERED_MAX: usize = 200_000;
 /// # Errors
 /// Constraints that contradict each other, or that no order (met so far) keeps.
 pub fn compose(problem: &Problem<'_>, looks_max: u64) -> Result<BestOrder, NoOrder> {
+    compose_told(problem, looks_max, &|_| {})
+}
+
+/// The same. `tell` hears now and then how many states were looked at.
+///
+/// # Errors
+/// As [`compose`].
+pub fn compose_told(problem: &Problem<'_>, looks_max: u64, tell: &dyn Fn(u64)) -> Result<BestOrder, NoOrder> {
     problem.constraints.check(problem.setting)?;
     let tables = Tables::of(problem);
-    let mut search =
-        Search { tables: &tables, looks_max, looked_at: 0, upper: Vec::new(), known: BTreeMap::new(), best: None };
+    let mut search = Search {
+        tables: &tables,
+        looks_max,
+        looked_at: 0,
+        upper: Vec::new(),
+        known: BTreeMap::new(),
+        best: None,
+        tell,
+    };
     search.descend(&tables.start(), 0);
     let is_proven = search.looked_at < looks_max;
     match search.best {
@@ -43,7 +58,11 @@ struct Search<'t> {
     /// constraint speaks of neighbours.
     known: BTreeMap<(State, Option<ExtId>), usize>,
     best: Option<(Score, Order)>,
+    tell: &'t dyn Fn(u64),
 }
+
+/// Looks between two reports.
+const STRIDE: u64 = 4096;
 
 /// An upper part with one extension more.
 struct Child {
@@ -67,6 +86,9 @@ impl Search<'_> {
                 return;
             }
             self.looked_at += 1;
+            if self.looked_at.is_multiple_of(STRIDE) {
+                (self.tell)(self.looked_at);
+            }
             if self.may_beat(&child.bound) && self.is_new(&child) {
                 self.upper.push(child.id);
                 self.descend(&child.state, child.live);

@@ -41,10 +41,13 @@ fn traces_that_fit_in_memory_are_decoded_once_and_others_give_the_same_result() 
     }
 }
 
+/// Requests that are done and all of them, by part.
+type Told = BTreeMap<String, (u64, Option<u64>)>;
+
 /// A plan that searches its speed, prepared, and the requests that were played of its candidate 0 so far and from then
 /// on.
 fn played(verify: bool) -> (Comparison, u64, u64) {
-    let told = Arc::new(Mutex::new(BTreeMap::<String, (u64, Option<u64>)>::new()));
+    let told: Arc<Mutex<Told>> = Arc::default();
     let counter = told.clone();
     let watch: Watch = Arc::new(move |told| {
         counter.lock().unwrap().insert(told.part.to_string(), (told.done, told.total));

@@ -67,14 +67,18 @@ impl ScriptRunner {
     }
 
     /// Plays all scripts to their ends.
-    pub(super) fn play(mut self) -> Trace {
+    pub(super) fn play(mut self, tell: &mut dyn FnMut(u64)) -> Trace {
         self.start_threads();
         let mut now = self.free[0];
         let waits = |playing: &Playing| playing.next < playing.script.steps.len();
         // Scripts before this one are at their ends.
         let mut first = 0;
         loop {
-            first += self.playing[first..].iter().take_while(|playing| !waits(playing)).count();
+            let ended = self.playing[first..].iter().take_while(|playing| !waits(playing)).count();
+            if ended > 0 {
+                first += ended;
+                tell(first as u64);
+            }
             let waiting = self.playing.iter().enumerate().skip(first).filter(|(_, playing)| waits(playing));
             // The one that can go first; of equal ones the first on the desk. Not all are begun at once.
             let able = waiting.take(2 * self.free.len()).map(|(at, playing)| {
