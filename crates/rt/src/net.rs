@@ -445,8 +445,8 @@ impl Listener {
         Ok(Listener { kernel, fd: Arc::new(fd), address, owns_path: Cell::new(false), is_managers: true })
     }
 
-    /// A socket that listens at `address` already. Its path is that of another process until [`Listener::own_path`]; if a
-    /// service manager has made it, the path stays that manager's.
+    /// A socket that listens at `address` already. Its path is that of another process until
+    /// [`Listener::own_path`]; if a service manager has made it, the path stays that manager's.
     ///
     /// # Errors
     /// The kernel's, or `Unsupported` in virtual time.
@@ -456,8 +456,8 @@ impl Listener {
         Ok(Listener { kernel, fd, address, owns_path: Cell::new(false), is_managers })
     }
 
-    /// From now on the path is removed with the listener (`true`), or stays for another process. That of a service manager
-    /// stays in any case.
+    /// From now on the path is removed with the listener (`true`), or stays for another process. That of a service
+    /// manager stays in any case.
     pub fn own_path(&self, owns: bool) {
         self.owns_path.set(owns && !self.is_managers);
     }

@@ -1,7 +1,5 @@
 //! A stack that goes over to another server, and one that stays because the other cannot serve.
 
-#![allow(clippy::disallowed_methods, reason = "these tests look which sockets are left")]
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
