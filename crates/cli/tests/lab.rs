@@ -68,7 +68,7 @@ fn a_missing_folder_for_scratch_files_is_told_before_anything_runs() {
         let output = lab(dir.path(), &[verb, "edt-table", "--quick", "--scratch", "gone"]);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{told}");
-        let expected = "esker: gone: is not there, so there is no place for scratch files; make this folder, or name another one with \
+        let expected = "error: gone: is not there, so there is no place for scratch files; make this folder, or name another one with \
                         --scratch\n";
         assert_eq!(told, expected);
     }

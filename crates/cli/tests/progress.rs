@@ -92,8 +92,11 @@ const CASES: &[Case] = &[
          % volume receive copy --stack 'b = file path=b.img size=64MiB; vm = thin ports=\"other=1MiB\" on b' <sent",
         &[("received", "")],
     ),
+    case("volume import", "IMPORT% volume import disk.img again --stack 'STACK'", &[("imported", "")]),
+    case("volume export", "IMPORT% volume export copy out.img --stack 'STACK'", &[("exported", "")]),
     case("mirror scrub", "MIRROR% mirror scrub vol", &[("scrub", "")]),
     case("mirror replace", "MIRROR% mirror replace vol b 'c = file path=c.img size=16MiB'", &[("resync", "")]),
+    case("mirror attach", "MIRROR% mirror attach vol 'c = file path=c.img size=16MiB'", &[("resync", "")]),
     case("blktrace record", "% blktrace record DEVICE --for 3s -o out.blktrace --json", &[("requests of", "s")])
         .needs(Needs::Bpf),
     case("blktrace stat", "LOAD% blktrace stat load.csv --json", &[("load.csv", "")]),
@@ -165,16 +168,26 @@ fn whole(script: &str) -> String {
     let pair = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stacks/pair.toml");
     let volumes = "esker volume snapshot db one --stack 'STACK'\n";
     let stack = "a = file path=a.img size=64MiB; vm = thin ports=\"db=1MiB\" on a";
+    let import = "dd if=/dev/urandom of=disk.img bs=1M count=4 2>/dev/null\n\
+                  esker volume import disk.img copy --stack 'STACK' >/dev/null\n";
     let image = "esker fs mkfs lfs --on 'disk = file path=lfs.img size=32MiB @' >/dev/null\n";
-    [("LOAD", LOAD), ("DESK", DESK), ("MIRROR", MIRROR), ("IMAGE", image), ("VOLUMES", volumes), ("STACK", stack)]
-        .into_iter()
-        .chain([
-            ("CACHE", CACHE),
-            ("NAMES", names),
-            ("PAIR", pair),
-            ("LOGVOL", "a = file path=a.img size=64MiB; vol = logvol on a @"),
-        ])
-        .fold(script.to_string(), |text, (word, long)| text.replace(word, long))
+    [
+        ("LOAD", LOAD),
+        ("DESK", DESK),
+        ("MIRROR", MIRROR),
+        ("IMAGE", image),
+        ("IMPORT", import),
+        ("VOLUMES", volumes),
+        ("STACK", stack),
+    ]
+    .into_iter()
+    .chain([
+        ("CACHE", CACHE),
+        ("NAMES", names),
+        ("PAIR", pair),
+        ("LOGVOL", "a = file path=a.img size=64MiB; vol = logvol on a @"),
+    ])
+    .fold(script.to_string(), |text, (word, long)| text.replace(word, long))
 }
 
 /// Whether this machine can run a case.

@@ -7,6 +7,7 @@ type Row = (&'static str, Option<u32>, Option<u32>);
 
 /// The times, by name.
 const TIMES: &[Row] = &[
+    ("able-theory", Some(1), None),
     ("advise", Some(95), None),
     ("caching-vs-tiering", Some(14), None),
     ("edt-adversarial", Some(44), None),

@@ -72,8 +72,8 @@ impl Drawn for DotChart {
         Ok(self.picture(Head::Beside)?.element())
     }
 
-    fn is_large(&self) -> bool {
-        true
+    fn least_width(&self) -> Option<u32> {
+        u32::try_from(self.width()).ok()
     }
 }
 

@@ -64,8 +64,8 @@ pub fn table(columns: &[(&str, &str)], rows: &[Vec<String>], best: Option<usize>
 pub fn figures<'a, D: Drawn + ?Sized + 'a>(figures: impl IntoIterator<Item = &'a D>) -> Result<Markup, PlotError> {
     let drawn = figures.into_iter().map(|figure| {
         let ((title, says), svg) = (figure.heading(), figure.svg()?);
-        let class = figure.is_large().then_some("large");
-        Ok(html! { figure class=[class] { h3 { (title) } (svg) figcaption { (says) } } })
+        let least = figure.least_width().map(|width| format!("--least: {width}px"));
+        Ok(html! { figure style=[least] { h3 { (title) } (svg) figcaption { (says) } } })
     });
     let drawn = drawn.collect::<Result<Vec<Markup>, PlotError>>()?;
     Ok(html! { div.figures { @for figure in &drawn { (figure) } } })

@@ -23,9 +23,9 @@ pub trait Drawn {
     /// If the drawing library refuses.
     fn svg(&self) -> Result<Markup, PlotError>;
 
-    /// Whether it is unreadable on a narrow screen, where it then has a box of its own to be moved in.
-    fn is_large(&self) -> bool {
-        false
+    /// The width in pixels below which it is unreadable, if a narrow screen has less. It then moves in a box of its own.
+    fn least_width(&self) -> Option<u32> {
+        None
     }
 }
 

@@ -399,7 +399,7 @@ mod tests {
     fn the_smallest_size_that_misses_little_more_than_the_largest_pays() {
         let text = curves(&TURNS, &[1, 2, 3, 4], "exact").text();
         assert!(text.ends_with("lru: 12.0 KiB pays: 10.00 % of requests miss, and 10.00 % with 16.0 KiB."), "{text}");
-        assert!(text.contains("  8.0 KiB           100.00 %\n"), "{text}");
+        assert!(text.contains("8.0 KiB             100.00 %\n"), "{text}");
         assert!(text.contains("footprint          3 lines, 12.0 KiB\n"), "{text}");
         let text = curves(&TURNS, &[1, 2, 3], "exact").text();
         assert!(text.ends_with("lru: no smaller size pays: 10.00 % of requests miss with 12.0 KiB."), "{text}");

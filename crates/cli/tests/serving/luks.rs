@@ -53,9 +53,8 @@ fn the_key_of_a_luks2_device_goes_into_key_slots_that_show_its_data() {
         assert!(fs::read(at("disk.img")).unwrap() == before, "the device is as it was");
         let layers = String::from_utf8(made.stdout).unwrap();
         assert!(layers.starts_with("offset start=16777216 | crypt "), "{layers}");
-        let block = if sector == "4096" { " block=4096" } else { "" };
         let serve = |layers: &str| {
-            let stack = format!("vol = file path=DIR/disk.img{block} | {layers} @ nbd=unix:DIR/sock");
+            let stack = format!("vol = file path=DIR/disk.img | {layers} @ nbd=unix:DIR/sock");
             Server::start(dir.path(), &stack, &[])
         };
         let server = serve(layers.trim_end());
@@ -67,8 +66,7 @@ fn the_key_of_a_luks2_device_goes_into_key_slots_that_show_its_data() {
         server.stop();
         let dumped = check_tool("cryptsetup", &["luksDump", &at("disk.img")]);
         assert!(dumped.contains("aes-xts-plain64"), "the header is sound: {dumped}");
-        let bare =
-            format!("vol = file path={}{block} | crypt key={} @ nbd=unix:{}", at("disk.img"), place("key"), at("s"));
+        let bare = format!("vol = file path={} | crypt key={} @ nbd=unix:{}", at("disk.img"), place("key"), at("s"));
         let refused = check_esker(&["serve", &bare, "--control", &at("ctl")], 1);
         assert!(refused.contains("--from luks:DEVICE"), "{refused}");
     }

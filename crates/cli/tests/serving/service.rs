@@ -67,7 +67,8 @@ fn the_units_command_lines_are_understood() {
 #[test]
 fn the_unit_of_a_schedule_makes_snapshots_of_its_volumes() {
     let dir = tempfile::tempdir().unwrap();
-    let stack = "d = memory size=64MiB; vm = thin segment=1MiB ports=\"db=1MiB,home=1MiB\" on d";
+    let stack = "d = memory size=64MiB; vm = thin segment=1MiB ports=\"db=1MiB,home=1MiB\" on d; \
+                 export db = vm.db nbd=unix:DIR/sock";
     let server = Server::start(dir.path(), stack, &[]);
     let unit = unit("esker-rotate@.service");
     let value = |key: &str| {
