@@ -12,7 +12,8 @@ use esker_stack::Spec;
 use esker_testkit::generated::{self, Block};
 
 /// Blocks that a test of another crate hands in.
-const ELSEWHERE: &[(&str, &str)] = &[("docs/reference/commands.md", "commands")];
+const ELSEWHERE: &[(&str, &str)] =
+    &[("docs/reference/commands.md", "commands"), ("docs/reference/commands.md", "progress")];
 
 /// A table of Markdown.
 fn table<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
