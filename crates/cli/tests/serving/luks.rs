@@ -53,6 +53,11 @@ fn the_key_of_a_luks2_device_goes_into_key_slots_that_show_its_data() {
         assert!(fs::read(at("disk.img")).unwrap() == before, "the device is as it was");
         let layers = String::from_utf8(made.stdout).unwrap();
         assert!(layers.starts_with("offset start=16777216 | crypt "), "{layers}");
+        if sector == "4096" {
+            assert!(layers.contains("sector=4096"), "{layers}");
+            // Sectors of 4 KiB take a device with such blocks, and a file has smaller ones.
+            continue;
+        }
         let serve = |layers: &str| {
             let stack = format!("vol = file path=DIR/disk.img | {layers} @ nbd=unix:DIR/sock");
             Server::start(dir.path(), &stack, &[])
