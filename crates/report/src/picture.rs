@@ -23,7 +23,7 @@ pub trait Drawn {
     /// If the drawing library refuses.
     fn svg(&self) -> Result<Markup, PlotError>;
 
-    /// The width in pixels below which it is unreadable, if a narrow screen has less. It then moves in a box of its own.
+    /// The width in pixels below which it is unreadable. On a screen that has less, it moves in a box of its own.
     fn least_width(&self) -> Option<u32> {
         None
     }

@@ -60,7 +60,8 @@ impl Stream {
                 (parts, read.ok_or_else(interrupted))
             }
             Kind::Socket { kernel, fd, eager } => {
-                if eager.tries() {
+                // Under an interrupt, what is there is read without a wait.
+                if eager.tries() || interrupt.asked.get() {
                     let received = crate::real::receive_now(fd, &mut parts);
                     let was_there = !is_not_yet(&received);
                     eager.note(was_there);

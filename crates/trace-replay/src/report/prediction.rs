@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(holds, [false, true, true, false]);
         assert_eq!(stated(None).holds(1000), None);
         let head = |most| stated(Some([800, most])).text().remove(0);
-        assert!(head(1334).ends_with("800ns to 1.334us of the program itself"), "{}", head(1334));
-        assert!(head(u64::MAX).ends_with("800ns or more of the program itself"), "{}", head(u64::MAX));
+        assert!(head(1334).ends_with("800 ns to 1.33 us of the program itself"), "{}", head(1334));
+        assert!(head(u64::MAX).ends_with("800 ns or more of the program itself"), "{}", head(u64::MAX));
     }
 }
