@@ -59,13 +59,12 @@ impl Background {
         Ok(path.map_or(Ok(()), |path| PidFile::check(path, terminal))?)
     }
 
-    /// Starts this command as a process of its own, passes on its lines, and returns when it serves. Its errors go to
-    /// `log`, or to a file without a name.
+    /// Starts this command as a process of its own, passes on its lines, and returns when it serves. Callers do
+    /// [`Background::check`] before. Its errors go to `log`, or to a file without a name.
     ///
     /// # Errors
     /// What the process said, if it does not serve.
     pub fn start(&self, log: Option<File>, terminal: &mut Terminal) -> Result<(), Failure> {
-        self.check(terminal)?;
         let mut log = log.map_or_else(tempfile::tempfile, Ok).map_err(BehindError::Start)?;
         let from = log.seek(SeekFrom::End(0)).map_err(BehindError::Start)?;
         let program = std::env::current_exe().map_err(BehindError::Start)?;

@@ -169,8 +169,7 @@ fn volumes_of(device: &str) -> Option<Names> {
 
 /// The stack of the server that the command line names; none without an answer.
 fn served() -> Option<Spec> {
-    let dump = control::ask_within(&socket(), &Order::Dump {}, PATIENCE).ok()?;
-    Spec::parse("the server's stack", dump["toml"].as_str()?).ok()
+    control::spec_within(&socket(), PATIENCE).ok()
 }
 
 fn socket() -> PathBuf {

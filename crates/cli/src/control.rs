@@ -102,7 +102,15 @@ impl Control {
 /// # Errors
 /// As for [`Control::ask`], and an answer that is no stack.
 pub fn spec(path: &Path) -> Result<Spec, Failure> {
-    let dump = ask(path, &Command::Dump {})?;
+    spec_within(path, answer_max(&Command::Dump {}))
+}
+
+/// The same, and waits no longer than `patience`.
+///
+/// # Errors
+/// As for [`spec`].
+pub fn spec_within(path: &Path, patience: Duration) -> Result<Spec, Failure> {
+    let dump = ask_within(path, &Command::Dump {}, patience)?;
     let text = dump["toml"].as_str().ok_or_else(|| ControlError::NoStack(dump.clone()))?;
     Ok(Spec::parse("the server's stack", text)?)
 }

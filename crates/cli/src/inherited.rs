@@ -88,8 +88,8 @@ impl Passed {
         self.0.is_empty()
     }
 
-    /// Gives each socket to what it is for, by its name, else by its address; the rest go to exports without an
-    /// address.
+    /// Gives each socket to the control socket, the metrics or an export of its name, else of its address. The rest
+    /// go to exports without an address.
     ///
     /// # Errors
     /// A socket that cannot be used, or is for nothing.

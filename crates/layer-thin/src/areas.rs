@@ -41,7 +41,11 @@ pub struct Difference {
 /// # Errors
 /// [`TransferError`].
 pub fn map<A: Ask>(manager: &mut A, volume: &str, origin: Option<&str>) -> Result<Vec<Area>, TransferError<A::Error>> {
-    let (all, own) = (mapped(manager, volume, None)?, mapped(manager, volume, origin)?);
+    let all = mapped(manager, volume, None)?;
+    let own = match origin {
+        Some(_) => mapped(manager, volume, origin)?.ranges,
+        None => all.ranges.clone(),
+    };
     let held = |(bytes, [is_mapped, is_own]): (Range<u64>, [bool; 2])| {
         let held = match (is_mapped, is_own) {
             (false, _) => Held::Hole,
@@ -50,7 +54,7 @@ pub fn map<A: Ask>(manager: &mut A, volume: &str, origin: Option<&str>) -> Resul
         };
         Area { bytes, held }
     };
-    Ok(parts(all.bytes, [&all.ranges, &own.ranges]).into_iter().map(held).collect())
+    Ok(parts(all.bytes, [&all.ranges, &own]).into_iter().map(held).collect())
 }
 
 /// Where two volumes differ, as the map says. Behind the end of the shorter one, data of the other one counts.

@@ -348,6 +348,17 @@ impl Windows {
     }
 }
 
+/// Does `now` as soon as there is something to read, and it need not wait. Dropped before, it has taken nothing.
+async fn when_readable<T>(kernel: &Kernel, fd: &Arc<OwnedFd>, mut now: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        kernel.readable(fd.clone()).await?.result?;
+        match now() {
+            Err(error) if is_not_yet_kind(error.kind()) => {}
+            other => return other,
+        }
+    }
+}
+
 /// A call that would have had to wait, or was interrupted before it began.
 fn is_not_yet(result: &io::Result<usize>) -> bool {
     result.as_ref().is_err_and(|e| is_not_yet_kind(e.kind()))
@@ -486,13 +497,7 @@ impl Listener {
     /// # Errors
     /// The kernel's.
     pub async fn accept_fd(&self) -> io::Result<OwnedFd> {
-        loop {
-            self.kernel.readable(self.fd.clone()).await?.result?;
-            match crate::real::accept_now(&self.fd) {
-                Err(error) if is_not_yet_kind(error.kind()) => {}
-                other => return other,
-            }
-        }
+        when_readable(&self.kernel, &self.fd, || crate::real::accept_now(&self.fd)).await
     }
 }
 

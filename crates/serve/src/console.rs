@@ -30,7 +30,7 @@ pub(crate) trait Performer: 'static {
     /// A client has asked for the end.
     fn see_off(&self, client: &Stream);
 
-    /// Leaves the server to a client, if that is what it has asked for and got. No more is read from it here.
+    /// Leaves the stack to a client that has asked for it, if everything rests. No more is read from the client here.
     fn leave_to(&self, _client: &Stream) -> bool {
         false
     }

@@ -5,10 +5,10 @@
 //! of documents.
 //!
 //! Reading order: [`tidy`] (house rules as a test; one file per rule), [`mutate`] (each removed guard must be noticed),
-//! [`peers`] (rival programs that comparisons need), [`complexity`] (how much code an extension takes), [`soak`] (tests
-//! at length), [`release`] (packages, and what a release holds), [`suite`] (traces of real programs), [`docs`]
-//! (generated blocks of documents), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a machine could
-//! not run), [`program`] (running other programs).
+//! [`peers`] (rival programs that comparisons need). Then [`complexity`] (how much code an extension takes), [`soak`]
+//! (tests at length), [`release`] (crates, packages and images of a release), [`suite`] (traces of real programs).
+//! Then [`docs`] (generated blocks of documents), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a
+//! machine could not run), [`program`] (running other programs).
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]

@@ -98,7 +98,7 @@ impl Served {
         Remote::connect(&uri).map_err(|why| ImageError::Tool(NBD, why))
     }
 
-    /// What it has said, once it has ended.
+    /// The last words of qemu-nbd, which has ended.
     fn complaint(&mut self) -> String {
         let mut text = String::new();
         let read = self.child.stderr.take().map(|mut errors| errors.read_to_string(&mut text));

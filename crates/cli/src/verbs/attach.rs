@@ -114,6 +114,7 @@ impl Run for Attach {
         }
         let exports = self.wanted(&spec)?;
         let name = self.name.clone().unwrap_or_else(|| exports[0].clone());
+        self.background.check(terminal)?;
         match self.background.is_asked() {
             true => self.go_behind(&name, terminal),
             false => self.serve(stack.name(), &spec, &exports, &name, terminal),
@@ -136,7 +137,6 @@ impl Attach {
         name: &str,
         terminal: &mut Terminal,
     ) -> Result<(), Failure> {
-        self.background.check(terminal)?;
         let signals = Signals::catch()?;
         let reactor = self.world.start()?;
         let rt = reactor.rt();

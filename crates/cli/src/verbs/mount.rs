@@ -144,11 +144,11 @@ impl Run for MountArgs {
             _ => {}
         }
         let at = mount_point(&self.dir)?;
+        self.background.check(terminal)?;
         if self.background.is_asked() {
             behind::check_source(self.on.as_deref().unwrap_or_default())?;
             return self.background.start(None, terminal);
         }
-        self.background.check(terminal)?;
         let words = MountOptions::read(kind.name, &self.options);
         let (options, rest) = words.map_err(|error| Failure::Usage(error.to_string()))?;
         let on = self.on.clone().map(|source| StackText::of(source).load(terminal)).transpose()?;

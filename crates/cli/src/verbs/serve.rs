@@ -88,10 +88,13 @@ impl Run for Serve {
 
     fn run(self, terminal: &mut Terminal) -> Result<(), Failure> {
         let passed = Passed::take()?;
+        // The server that is replaced lives, and may have the same PID file.
+        if !self.take_over {
+            self.background.check(terminal)?;
+        }
         if self.background.is_asked() {
             return self.go_behind(&passed, terminal);
         }
-        self.background.check(terminal)?;
         let (mut spec, _) = self.stack.load(terminal)?;
         // Whatever keeps a file of these from being read, a signal ends it.
         let tls = self.listeners.tls()?;

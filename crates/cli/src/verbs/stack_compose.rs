@@ -23,9 +23,9 @@ pub const VERB: Verb = Verb::of::<Compose>(About {
     words: &["stack", "compose"],
     summary: "Find the order of extensions that serves given goals best",
     details: "Arranges all extensions of the text: layers of a stack, and extensions that are only declared by their \
-              domains, maps and properties. The best order gives the extensions of the first goal the most volumes on \
-              which they are the last to handle every request, then those of the second goal, and so on. Says which one is \
-              last on each volume, what is certain, and for each lost goal shows a request that proves it. The search \
+              domains, maps and properties. An extension has a volume if it is the last there to handle every request. \
+              The best order gives the most volumes to the extensions of the first goal, then to those of the second, and \
+              so on. Says which one is last on each volume, what is certain, and for each lost goal shows a request that proves it. The search \
               is exact for up to 32 extensions unless it reaches --looks; then it says so. Layers that keep something \
               on what they stand on, or change its shape, are fixed: they are named, and the answer is the best of the \
               orders of the others. Exit status 1 if a goal is met on no volume; --write writes the order all the \

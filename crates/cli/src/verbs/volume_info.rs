@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::progress::Pace;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, table};
 use crate::verb::{About, Example, Run, Verb};
 use crate::volumes::{Thin, bytes, find, name};
 
@@ -86,5 +86,5 @@ fn render(info: &Value) -> String {
         ("snapshots", of("snapshots")),
         ("clones", of("clones")),
     ];
-    rows.map(|(what, value)| format!("{what:<9}  {value}")).join("\n")
+    table(&[], &rows.map(|(what, value)| vec![what.to_string(), value]))
 }

@@ -65,7 +65,9 @@ fn checked(uri: &str, book: Ledger) -> Ledger {
 fn clients_go_on_while_one_process_after_the_other_takes_the_place_of_their_server() {
     for io in ["uring", "threads"] {
         let dir = tempfile::tempdir().unwrap();
-        let mut server = Server::start(dir.path(), STACK, &["--io", io]);
+        let pid_file = path(dir.path(), "pid");
+        let options = ["--io", io, "--pid-file", &pid_file];
+        let mut server = Server::start(dir.path(), STACK, &options);
         clear(&server.uris[0], 0, BYTES);
         let mix = load(server.uris[0].clone(), Ledger::new(BYTES), 1);
         let args = fio_verify(&server.uris[1], 5);
@@ -76,7 +78,8 @@ fn clients_go_on_while_one_process_after_the_other_takes_the_place_of_their_serv
         let uri = server.uris[0].clone();
         for _ in 0..HAND_OVERS {
             sleep(Duration::from_millis(500));
-            server = take_over(server, dir.path(), STACK, &["--io", io]);
+            server = take_over(server, dir.path(), STACK, &options);
+            assert_eq!(fs::read_to_string(&pid_file).unwrap().trim(), server.pid().to_string());
         }
         let output = fio.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -88,7 +91,7 @@ fn clients_go_on_while_one_process_after_the_other_takes_the_place_of_their_serv
         let (book, requests, wrong) = mix.join().expect("the load ends");
         assert!(wrong.is_empty() && requests > 500, "{requests} requests: {wrong:?}");
         drop(server);
-        let server = Server::start(dir.path(), STACK, &["--io", io]);
+        let server = Server::start(dir.path(), STACK, &options);
         checked(&uri, book);
         server.stop();
         check_esker(&["check", &path(dir.path(), "a.img"), &path(dir.path(), "b.img")], 0);

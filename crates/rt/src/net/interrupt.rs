@@ -6,7 +6,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Poll, Waker};
 
-use super::{Kind, Stream, is_not_yet};
+use super::{Kind, Stream, is_not_yet, when_readable};
 use crate::mem::Parts;
 use crate::real::Op;
 
@@ -97,17 +97,9 @@ impl Stream {
     /// The same where a read that has begun cannot be ended: it begins when it need not wait.
     async fn read_when_readable(&self, mut parts: Parts, interrupt: &Interrupt) -> (Parts, io::Result<usize>) {
         let Kind::Socket { kernel, fd, .. } = &self.0 else { return self.read_into(parts).await };
-        loop {
-            match interrupt.or(pin!(kernel.readable(fd.clone()))).await {
-                None => return (parts, Err(interrupted())),
-                Some(Err(error)) => return (parts, Err(error)),
-                Some(Ok(_)) => {}
-            }
-            let received = crate::real::receive_now(fd, &mut parts);
-            if !is_not_yet(&received) {
-                return (parts, received);
-            }
-        }
+        let received = when_readable(kernel, fd, || crate::real::receive_now(fd, &mut parts));
+        let received = interrupt.or(pin!(received)).await.unwrap_or_else(|| Err(interrupted()));
+        (parts, received)
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use esker_base::Nanos;
 
-use super::{Kind, Stream, is_not_yet_kind};
+use super::{Kind, Stream, is_not_yet_kind, when_readable};
 use crate::Rt;
 use crate::mem::Slice;
 
@@ -51,13 +51,7 @@ impl Stream {
     /// The kernel's, and `Unsupported` without a socket.
     pub async fn receive_with(&self, into: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let Kind::Socket { kernel, fd, .. } = &self.0 else { return Err(unsupported()) };
-        loop {
-            kernel.readable(fd.clone()).await?.result?;
-            match crate::real::receive_with_now(fd, into) {
-                Err(error) if is_not_yet_kind(error.kind()) => {}
-                other => return other,
-            }
-        }
+        when_readable(kernel, fd, || crate::real::receive_with_now(fd, into)).await
     }
 }
 

@@ -56,8 +56,8 @@ pub(crate) fn accept_now(listener: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC)?)
 }
 
-/// The address of a listening socket that another process has made. It waits from now on, and vanished peers end as
-/// those of [`listen`] do.
+/// The address of a listening socket that another process has made. From now on its [`accept_now`] never blocks, and
+/// vanished peers end as those of [`listen`] do.
 ///
 /// # Errors
 /// The kernel's, and a descriptor that is no listening socket with an address.
@@ -66,7 +66,7 @@ pub(crate) fn adopt(fd: &OwnedFd, keep_alive: KeepAlive) -> io::Result<Address> 
     if !rustix::net::sockopt::socket_acceptconn(fd)? {
         return Err(unfit("it does not listen"));
     }
-    rustix::io::ioctl_fionbio(fd, false)?;
+    rustix::io::ioctl_fionbio(fd, true)?;
     let address = rustix::net::getsockname(fd)?;
     if let Ok(address) = std::net::SocketAddr::try_from(address.clone()) {
         rustix::net::sockopt::set_tcp_nodelay(fd, true)?;
@@ -177,8 +177,9 @@ mod tests {
         for backend in [Backend::Uring, Backend::Threads] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("sock");
+            // It blocks, as a manager may leave it: an accept without a client would hang.
             let made = UnixListener::bind(&path).unwrap();
-            made.set_nonblocking(true).unwrap();
+            let own = OwnedFd::from(made.try_clone().unwrap());
             let connected = UnixStream::connect(&path).unwrap();
             let reactor = Reactor::new(RealConfig { backend, ..RealConfig::seeded(1) }).unwrap();
             let rt = reactor.rt();
@@ -188,6 +189,7 @@ mod tests {
             reactor.block_on(async move {
                 // The connection that is gone waits first.
                 listener.accept().await.unwrap();
+                assert_eq!(accept_now(&own).unwrap_err().kind(), io::ErrorKind::WouldBlock);
                 let waiting = rt.spawn("accept", async move { listener.accept().await.map(drop) });
                 rt.sleep(Nanos::millis(1)).await;
                 let _client = Stream::connect(&rt, &Address::Unix(path.clone())).unwrap();
