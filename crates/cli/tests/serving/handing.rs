@@ -79,7 +79,7 @@ fn clients_go_on_while_one_process_after_the_other_takes_the_place_of_their_serv
         for _ in 0..HAND_OVERS {
             sleep(Duration::from_millis(500));
             server = take_over(server, dir.path(), STACK, &options);
-            assert_eq!(fs::read_to_string(&pid_file).unwrap().trim(), server.pid().to_string());
+            assert_eq!(fs::read_to_string(&pid_file).unwrap().trim(), server.id().to_string());
         }
         let output = fio.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
