@@ -30,10 +30,11 @@ use esker_stack::text::address;
 use esker_stack::{Spec, Stack};
 
 use crate::command::answer;
+use crate::error::ServeError;
 use crate::inherited::Inherited;
 use crate::lines::Lines;
 use crate::refusal::Refusal;
-use crate::server::{ServeError, Served, Shared, listen_for_metrics};
+use crate::server::{Served, Shared, listen_for_metrics};
 use parcel::{Changes, Client, Parcel};
 
 pub use taking::{TakeError, Taken, take};

@@ -7,19 +7,20 @@ use std::rc::{Rc, Weak};
 
 use esker_base::{Nanos, Time};
 use esker_block::{Created, Device, Kind};
-use esker_front_nbd::listen::{Access, ListenError};
-use esker_front_nbd::proto::{ExportError, TlsMode};
-use esker_front_nbd::tls::ServerTls;
+use esker_front_nbd::listen::Access;
+use esker_front_nbd::proto::TlsMode;
 use esker_front_nbd::{Handed, Uri, server as nbd};
 use esker_rt::mem::Pool;
 use esker_rt::net::{Address, Listener};
 use esker_rt::sync::{Either, join_all, race};
 use esker_rt::{JoinHandle, Level, Rt};
 use esker_stack::text::{address, split_reference};
-use esker_stack::{BuildError, Export, ExportSpec, Location, Measure, MountSpec, Spec, Stack, Unusable};
+use esker_stack::{Export, ExportSpec, Measure, MountSpec, Spec, Stack};
 
+use crate::config::Config;
 use crate::console;
 use crate::dispatch::Operator;
+use crate::error::{ServeError, UnusableOutlet};
 use crate::freeze::Freezer;
 use crate::front::{Front, Offer};
 use crate::hand_over::{self, HandOver, Leaving, Sockets};
@@ -32,123 +33,8 @@ use crate::sizes;
 use crate::status::Status;
 use crate::stop::{self, Stop, StopError};
 
-/// How a stack is served.
-#[derive(Clone)]
-pub struct Config {
-    /// Where commands are taken.
-    pub control: Address,
-    /// Permission bits of the control socket; connecting needs the one for writing.
-    pub control_mode: u32,
-    /// Bounds of each NBD server.
-    pub nbd: nbd::Config,
-    /// TLS of all exports.
-    pub tls: Option<ServerTls>,
-    /// The users that may connect to the Unix sockets of exports.
-    pub access: Access,
-    /// How the kernel is reached, for the status.
-    pub io: String,
-    /// Which parts are measured from the start.
-    pub measure: Measure,
-    /// Where metrics are handed out over HTTP. Any program that can connect may read them.
-    pub metrics: Option<Address>,
-    /// How long a stop may take, from clients to the last flush.
-    pub stop_patience: Nanos,
-    /// What mounts of the text are opened with.
-    pub file_systems: FileSystems,
-    /// Sockets that are open already.
-    pub inherited: Inherited,
-}
-
-impl Config {
-    /// Commands are taken at `control` and the kernel is reached through `io`; bounds are those of production, sockets
-    /// are open to users that the umask of the process allows, and nothing is encrypted, measured, handed out over HTTP
-    /// or mounted.
-    pub fn at(control: Address, io: &str) -> Config {
-        Config {
-            control,
-            control_mode: CONTROL_MODE,
-            nbd: nbd::Config::production(),
-            tls: None,
-            access: Access::default(),
-            io: io.to_string(),
-            measure: Measure::Off,
-            metrics: None,
-            stop_patience: STOP_PATIENCE,
-            file_systems: FileSystems::NONE,
-            inherited: Inherited::default(),
-        }
-    }
-}
-
-/// A control socket is for its owner, whatever the process' mask says: it is stronger than any export.
-pub const CONTROL_MODE: u32 = 0o600;
-/// Long enough for the flush of a slow disk behind a full page cache; a service manager waits longer.
-const STOP_PATIENCE: Nanos = Nanos::secs(60);
 /// A start that is given up has no clients.
 const ABANDON_PATIENCE: Nanos = Nanos::secs(1);
-
-/// Why a stack could not be served.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The stack could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// An export's address.
-    #[error("{at}: export \"{export}\": {source}")]
-    Listen {
-        /// The export's place.
-        at: Location,
-        /// Its name.
-        export: String,
-        /// What stands in the way.
-        source: ListenError,
-    },
-    /// An export that NBD cannot offer.
-    #[error("{at}: {source}")]
-    Export {
-        /// The place of the first export at that address.
-        at: Location,
-        /// What cannot be offered.
-        source: ExportError,
-    },
-    /// An address that is none.
-    #[error("{at}: export \"{export}\": {why}; write unix:PATH or tcp:HOST:PORT")]
-    Address {
-        /// The export's place.
-        at: Location,
-        /// Its name.
-        export: String,
-        /// What is wrong.
-        why: &'static str,
-    },
-    /// The control socket.
-    #[error("control socket: {0}; --control PATH names another one")]
-    Control(ListenError),
-    /// The address of the metrics.
-    #[error("metrics: {0}; --metrics ADDRESS names another one")]
-    Metrics(ListenError),
-    /// An address of the metrics that more than this machine could reach.
-    #[error("metrics: {0} is not on this machine alone, and metrics have no lock; use unix:PATH or tcp:127.0.0.1:PORT")]
-    MetricsOpen(String),
-    /// No export has an address, and there is no mount.
-    #[error(
-        "no export has an nbd address, so no client could reach this server; add nbd = \"unix:PATH\" to an export, or a \
-         mount"
-    )]
-    Nothing,
-}
-
-/// An export or a mount that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} \"{name}\" cannot be used: {unusable}")]
-pub struct UnusableOutlet {
-    /// `export` or `mount`.
-    pub what: &'static str,
-    /// Its name.
-    pub name: String,
-    /// Why.
-    pub unusable: Unusable,
-}
 
 /// An export that clients can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]

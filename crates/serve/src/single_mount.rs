@@ -16,11 +16,12 @@ use esker_stack::{BuildError, KernelCache, Measure, Spec, Stack};
 use serde_json::Value;
 
 use crate::command::Command;
+use crate::config::CONTROL_MODE;
 use crate::console::{self, Performer};
 use crate::dispatch::hello;
 use crate::mounted_fs::{MountOrder, MountedFs, MountedFsError};
 use crate::refusal::Refusal;
-use crate::server::{CONTROL_MODE, only_mode};
+use crate::server::only_mode;
 use crate::status::{Load, MountStatus, Status};
 use crate::stop::StopError;
 

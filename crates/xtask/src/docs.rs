@@ -3,7 +3,7 @@
 //! The tests that compare these blocks write them if they are told so: they are linked with the records, this tool is
 //! not.
 
-use std::process::Command;
+use crate::cargo;
 
 /// As in `esker_testkit::generated`, which tools do not link.
 const VARIABLE: &str = "ESKER_DOCS";
@@ -20,9 +20,8 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     }
     let mut all_done = true;
     for test in TESTS {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["test", "--quiet"]).args(*test).current_dir(crate::root()).env(VARIABLE, "1");
-        all_done &= cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?.success();
+        let mut cargo = cargo::cargo(&crate::root());
+        all_done &= cargo::status(cargo.args(["test", "--quiet"]).args(*test).env(VARIABLE, "1"))?.success();
     }
     Ok(all_done)
 }

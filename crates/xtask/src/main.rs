@@ -18,6 +18,7 @@
     reason = "a developer's tool reads trees and runs cargo"
 )]
 
+mod cargo;
 mod complexity;
 mod docs;
 mod mutate;

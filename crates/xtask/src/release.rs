@@ -13,6 +13,8 @@ use std::time::Instant;
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::cargo;
+
 const USAGE: &str = "usage: cargo xtask release check [--quick | --sizes] [--json], or cargo xtask release sbom FILE";
 
 /// How much is checked.
@@ -132,9 +134,7 @@ impl Release {
 
     /// Cargo, at the root of the tree.
     fn cargo(&self) -> Command {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&self.root);
-        cargo
+        cargo::cargo(&self.root)
     }
 
     fn is_quick(&self) -> bool {

@@ -4,9 +4,8 @@
 mod fuzz;
 
 use std::path::PathBuf;
-use std::process::Command;
 
-use crate::peers;
+use crate::{cargo, peers};
 
 const USAGE: &str = "usage: cargo xtask soak kill [--times N] [--seed N] [--stack FILE [--pulled FILE]], or cargo xtask soak mirrored|cached|layers|named|mount|stacks|volume|programs [--times N], or cargo xtask soak files [--seed N], or cargo xtask soak fs-crash|lfs-crash|cache-crash [--times N] [--seed N], or cargo xtask soak movers [--minutes N | --times N] [--seed N], or cargo xtask soak fuzz [TARGET...]";
 
@@ -169,7 +168,7 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     if !peers::main(&[])? {
         return Ok(false);
     }
-    let mut command = cargo();
+    let mut command = cargo::cargo(&crate::root());
     command.args(["test", "--release"]).args(soak.place).args([
         "--",
         "--exact",
@@ -181,19 +180,13 @@ pub fn main(args: &[String]) -> Result<bool, String> {
     if soak.word == TIMED {
         command.env("ESKER_IT_PROGRAM", program()?);
     }
-    let status = command.current_dir(crate::root()).status();
-    Ok(status.map_err(|error| format!("cannot run cargo: {error}"))?.success())
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    Ok(cargo::status(&mut command)?.success())
 }
 
 /// Builds `esker`, for a test that has no program of its own to serve with.
 fn program() -> Result<PathBuf, String> {
-    let mut command = cargo();
-    command.args(["build", "--release", "-p", "esker-cli", "--bin", "esker"]).current_dir(crate::root());
-    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let mut command = cargo::cargo(&crate::root());
+    let status = cargo::status(command.args(["build", "--release", "-p", "esker-cli", "--bin", "esker"]))?;
     let own = std::env::current_exe().map_err(|error| format!("this program lies nowhere: {error}"))?;
     // This program lies beside the folder of the release profile.
     let target = own.ancestors().nth(2).ok_or("this program lies in no target folder")?;

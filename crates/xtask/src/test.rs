@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::process::Command;
 
-use crate::{peers, skips};
+use crate::{cargo, peers, skips};
 
 /// Where tests record their skips, from the root of the tree.
 const RECORDS: &str = "target/skips.txt";
@@ -22,9 +21,8 @@ pub fn main(args: &[String]) -> Result<bool, String> {
         _ => {}
     }
     fs::create_dir_all(root.join("target")).map_err(|error| format!("cannot make the folder target: {error}"))?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["test", "--workspace"]).args(args).current_dir(&root).env(esker_skip::VARIABLE, &records);
-    let status = cargo.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    let mut cargo = cargo::cargo(&root);
+    let status = cargo::status(cargo.args(["test", "--workspace"]).args(args).env(esker_skip::VARIABLE, &records))?;
     let are_listed = skips::report(&records, &root)?;
     let is_strict = std::env::var_os(skips::STRICT_VARIABLE).is_some();
     Ok(status.success() && (are_listed || !is_strict))

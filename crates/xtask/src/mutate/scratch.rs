@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::patch::Mutant;
+use crate::cargo::cargo;
 use crate::program::{End, run_logged};
 use crate::tidy::list_files;
 
@@ -92,8 +93,8 @@ impl Scratch {
     }
 
     fn cargo(&self, verb: &[&str], mutant: &Mutant) -> Command {
-        let mut cargo = Command::new("cargo");
-        cargo.args(verb).args(mutant.targets()).args(&mutant.test).current_dir(&self.tree);
+        let mut cargo = cargo(&self.tree);
+        cargo.args(verb).args(mutant.targets()).args(&mutant.test);
         // Nothing reads it here, and without it each mutant is linked in half of the time.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.env("CARGO_TARGET_DIR", self.home.join("target"));
