@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf, absolute};
 use esker_rt::Rt;
 use esker_rt::net::{Address, Listener};
 use esker_serve::Inherited;
-use esker_stack::Spec;
 use esker_stack::text::address;
+use esker_stack::{ExportSpec, Spec};
 use listenfd::ListenFd;
 
 /// Name of the socket that takes commands.
@@ -45,6 +45,12 @@ pub enum PassedError {
     /// Commands come over a local socket.
     #[error("the service manager passes {0} as the control socket\ntip: ListenStream= of its unit takes a path")]
     NoControl(String),
+    /// Another socket took its place.
+    #[error(
+        "the service manager passes two sockets for one purpose, and {0} is the first\ntip: an export, the control socket and \
+         the metrics have one address each; remove one ListenStream= of their unit"
+    )]
+    Second(String),
     /// It has the name and the address of nothing.
     #[error(
         "the service manager passes the socket \"{name}\" at {at}, which belongs to no export\ntip: give its unit the name \
@@ -92,7 +98,7 @@ impl Passed {
     /// go to exports without an address.
     ///
     /// # Errors
-    /// A socket that cannot be used, or is for nothing.
+    /// A socket that cannot be used, is for nothing, or is the first of two for one purpose.
     pub fn give(self, rt: &Rt, doors: &mut Doors<'_>) -> Result<Inherited, PassedError> {
         let mut listeners = Vec::new();
         for (at, (name, fd)) in self.0.into_iter().enumerate() {
@@ -102,7 +108,10 @@ impl Passed {
             doors.open(name, listener.address())?;
             listeners.push(listener);
         }
-        Ok(Inherited::new(listeners))
+        match listeners.iter().find(|listener| !doors.are_at(listener.address())) {
+            Some(unused) => Err(PassedError::Second(address::text(unused.address()))),
+            None => Ok(Inherited::new(listeners)),
+        }
     }
 }
 
@@ -114,7 +123,19 @@ fn socket(passed: &mut ListenFd, at: usize) -> io::Result<Option<OwnedFd>> {
     }
 }
 
+/// The address of an export, where it has one.
+fn told(export: &ExportSpec) -> Option<Address> {
+    export.nbd.as_deref().and_then(|text| address::parse(text).ok())
+}
+
 impl Doors<'_> {
+    /// Whether one of them is at this address.
+    fn are_at(&self, at: &Address) -> bool {
+        let exports = self.spec.exports.iter().filter_map(told);
+        let own = [Some(self.control.clone()), self.metrics.clone()].into_iter().flatten();
+        exports.chain(own).any(|address| is_same(at, &address))
+    }
+
     fn open(&mut self, name: String, at: &Address) -> Result<(), PassedError> {
         let is_control = name == CONTROL || is_same(at, self.control);
         if is_control {
@@ -129,12 +150,10 @@ impl Doors<'_> {
             return Ok(());
         }
         let is_named = self.spec.exports.iter().any(|export| export.name == name);
-        let told = |nbd: &Option<String>| nbd.as_deref().and_then(|text| address::parse(text).ok());
-        let is_addressed =
-            self.spec.exports.iter().any(|export| told(&export.nbd).is_some_and(|nbd| is_same(at, &nbd)));
+        let is_addressed = self.spec.exports.iter().filter_map(told).any(|nbd| is_same(at, &nbd));
         let mut given = false;
         for export in &mut self.spec.exports {
-            let nbd = told(&export.nbd);
+            let nbd = told(export);
             let is_its = match (is_named, is_addressed) {
                 (true, _) => export.name == name,
                 (false, true) => nbd.is_some_and(|nbd| is_same(at, &nbd)),

@@ -86,7 +86,8 @@ fn each_experiment_is_listed_once_with_its_paper_time_and_needs() {
     assert_eq!(overhead["needs"], serde_json::json!(["cargo", "valgrind"]));
     assert_eq!((&of("file-vs-fio")["paper"], &of("file-vs-fio")["time"]), (&Value::Null, &Value::from("real")));
     assert_eq!(of("lfs-hotcold")["full_seconds"], 85);
-    assert!(all.iter().all(|one| one["paper"]["authors"].is_null()), "no extract names authors");
+    let published = &of("exces")["paper"]["published"];
+    assert_eq!((&published["venue"], &published["year"]), (&Value::from("IEEE HPCA"), &Value::from(2008)));
 }
 
 #[test]

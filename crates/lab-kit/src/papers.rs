@@ -1,9 +1,22 @@
-//! What experiments measure again: the systems of five theses, each under a key, with its chapter.
+//! What experiments measure again: the systems of five theses, each under a key, with its publication and its chapter.
 //!
-//! The project works from written extracts of these theses. They name no author, no venue and no year, and number
-//! figures only for some systems. Where they do not say, this table holds nothing.
+//! The project works from written extracts of these theses, which number figures only for some systems. Publications
+//! are cited as their venues and the authors' universities list them.
 
 use serde::Serialize;
+
+/// Where a system was published.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Publication {
+    /// Authors, in its order.
+    pub authors: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Conference or journal; of a thesis, the university.
+    pub venue: &'static str,
+    /// Year.
+    pub year: u16,
+}
 
 /// A paper: a chapter of a thesis about one system.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -16,12 +29,8 @@ pub struct Paper {
     pub thesis: &'static str,
     /// The chapter, or none where the thesis is about this system alone.
     pub chapter: Option<&'static str>,
-    /// Authors, where known.
-    pub authors: Option<&'static str>,
-    /// Venue, where known.
-    pub venue: Option<&'static str>,
-    /// Year, where known.
-    pub year: Option<u16>,
+    /// Where it was published: the thesis itself, if nowhere else.
+    pub published: Publication,
 }
 
 /// Where an experiment comes from.
@@ -47,54 +56,133 @@ pub const OWN: &str = "own";
 const EXTENSIONS: &str = "Improving Storage with Stackable Extensions";
 const EVOLUTION: &str = "Hardware-Driven Evolution in Storage Software";
 const EMERGING: &str = "Designing Systems for Emerging Memory Technologies";
+const NILFS2: &str = "State-of-the-art Garbage Collection Policies for NILFS2";
 
 /// Stackable extensions.
-pub static ABLE: Paper =
-    Paper::of("able", "ABLE: block-layer extensions and a theory of stacking them", EXTENSIONS, "5");
+pub static ABLE: Paper = Paper {
+    key: "able",
+    title: "ABLE: block-layer extensions and a theory of stacking them",
+    thesis: EXTENSIONS,
+    chapter: Some("5"),
+    published: Publication {
+        authors: "Jorge Guerra, Luis Useche, Medha Bhadkamkar, Ricardo Koller, Raju Rangaswami",
+        title: "The Case for Active Block Layer Extensions",
+        venue: "ACM SIGOPS Operating Systems Review 42(6)",
+        year: 2008,
+    },
+};
 /// A log-structured volume that remaps.
-pub static ANVIL: Paper =
-    Paper::of("anvil", "ANViL: a log-structured, address-remapping block virtualization layer", EVOLUTION, "3");
+pub static ANVIL: Paper = Paper {
+    key: "anvil",
+    title: "ANViL: a log-structured, address-remapping block virtualization layer",
+    thesis: EVOLUTION,
+    chapter: Some("3"),
+    published: Publication {
+        authors: "Zev Weiss, Sriram Subramanian, Swaminathan Sundararaman, Nisha Talagala, Andrea C. Arpaci-Dusseau, \
+                  Remzi H. Arpaci-Dusseau",
+        title: "ANViL: Advanced Virtualization for Modern Non-Volatile Memory Devices",
+        venue: "USENIX FAST",
+        year: 2015,
+    },
+};
 /// Replay of system calls.
-pub static ARTC: Paper =
-    Paper::of("artc", "ROOT, ARTC and Magritte: performance prediction by trace replay", EVOLUTION, "2");
+pub static ARTC: Paper = Paper {
+    key: "artc",
+    title: "ROOT, ARTC and Magritte: performance prediction by trace replay",
+    thesis: EVOLUTION,
+    chapter: Some("2"),
+    published: Publication {
+        authors: "Zev Weiss, Tyler Harter, Andrea C. Arpaci-Dusseau, Remzi H. Arpaci-Dusseau",
+        title: "ROOT: Replaying Multithreaded Traces with Resource-Oriented Ordering",
+        venue: "ACM SOSP",
+        year: 2013,
+    },
+};
 /// A disk that is laid out anew.
-pub static BORG: Paper = Paper::of("borg", "BORG: layout reorganisation on one disk", EXTENSIONS, "4");
+pub static BORG: Paper = Paper {
+    key: "borg",
+    title: "BORG: layout reorganisation on one disk",
+    thesis: EXTENSIONS,
+    chapter: Some("4"),
+    published: Publication {
+        authors: "Medha Bhadkamkar, Jorge Guerra, Luis Useche, Sam Burnett, Jason Liptak, Raju Rangaswami, \
+                  Vagelis Hristidis",
+        title: "BORG: Block-reORGanization for Self-optimizing Storage Systems",
+        venue: "USENIX FAST",
+        year: 2009,
+    },
+};
 /// Caching beside tiering.
-pub static CACHING: Paper =
-    Paper::of("caching", "SSD caching against multi-tiering, an empirical comparison", EXTENSIONS, "6");
+pub static CACHING: Paper = Paper {
+    key: "caching",
+    title: "SSD caching against multi-tiering, an empirical comparison",
+    thesis: EXTENSIONS,
+    chapter: Some("6"),
+    published: Publication {
+        authors: "Jorge Guerra",
+        title: EXTENSIONS,
+        venue: "Florida International University",
+        year: 2012,
+    },
+};
 /// Tiers of extents.
-pub static EDT: Paper = Paper::of("edt", "EDT: extent-based dynamic tiering", EXTENSIONS, "4");
+pub static EDT: Paper = Paper {
+    key: "edt",
+    title: "EDT: extent-based dynamic tiering",
+    thesis: EXTENSIONS,
+    chapter: Some("4"),
+    published: Publication {
+        authors: "Jorge Guerra, Himabindu Pucha, Joseph Glider, Wendy Belluomini, Raju Rangaswami",
+        title: "Cost Effective Storage using Extent Based Dynamic Tiering",
+        venue: "USENIX FAST",
+        year: 2011,
+    },
+};
 /// A disk that sleeps.
-pub static EXCES: Paper = Paper::of("exces", "EXCES: an external flash cache that lets a disk sleep", EXTENSIONS, "4");
+pub static EXCES: Paper = Paper {
+    key: "exces",
+    title: "EXCES: an external flash cache that lets a disk sleep",
+    thesis: EXTENSIONS,
+    chapter: Some("4"),
+    published: Publication {
+        authors: "Luis Useche, Jorge Guerra, Medha Bhadkamkar, Mauricio Alarcon, Raju Rangaswami",
+        title: "EXCES: EXternal Caching in Energy Saving Storage Systems",
+        venue: "IEEE HPCA",
+        year: 2008,
+    },
+};
 /// Huge pages.
-pub static INGENS: Paper = Paper::of("ingens", "Ingens: coordinated huge page management", EMERGING, "3");
+pub static INGENS: Paper = Paper {
+    key: "ingens",
+    title: "Ingens: coordinated huge page management",
+    thesis: EMERGING,
+    chapter: Some("3"),
+    published: Publication {
+        authors: "Youngjin Kwon, Hangchen Yu, Simon Peter, Christopher J. Rossbach, Emmett Witchel",
+        title: "Coordinated and Efficient Huge Page Management with Ingens",
+        venue: "USENIX OSDI",
+        year: 2016,
+    },
+};
 /// Cleaning of a log-structured file system.
 pub static NILFS_GC: Paper = Paper {
+    key: "nilfs-gc",
+    title: "Garbage collection policies of a log-structured file system",
+    thesis: NILFS2,
     chapter: None,
-    ..Paper::of(
-        "nilfs-gc",
-        "Garbage collection policies of a log-structured file system",
-        "State-of-the-art Garbage Collection Policies for NILFS2",
-        "",
-    )
+    published: Publication { authors: "Andreas Rohner", title: NILFS2, venue: "TU Wien", year: 2018 },
 };
 
 /// All papers, by key.
 pub static PAPERS: [&Paper; 9] = [&ABLE, &ANVIL, &ARTC, &BORG, &CACHING, &EDT, &EXCES, &INGENS, &NILFS_GC];
 
 impl Paper {
-    const fn of(key: &'static str, title: &'static str, thesis: &'static str, chapter: &'static str) -> Paper {
-        Paper { key, title, thesis, chapter: Some(chapter), authors: None, venue: None, year: None }
-    }
-
-    /// Authors, thesis, chapter, venue and year, as far as they are known.
+    /// Its publication, and its place in the thesis.
     pub fn citation(&self) -> String {
-        let authors = self.authors.map(|authors| format!("{authors}: "));
-        let chapter = self.chapter.map(|chapter| format!(", chapter {chapter}"));
-        let venue = self.venue.map(|venue| format!(", {venue}"));
-        let year = self.year.map(|year| format!(", {year}"));
-        let [authors, chapter, venue, year] = [authors, chapter, venue, year].map(Option::unwrap_or_default);
-        format!("{authors}thesis \"{}\"{chapter}{venue}{year}", self.thesis)
+        let Publication { authors, title, venue, year } = &self.published;
+        let thesis = if *title == self.thesis { String::new() } else { format!("; thesis \"{}\"", self.thesis) };
+        let chapter = self.chapter.map(|chapter| format!(", chapter {chapter}")).unwrap_or_default();
+        format!("{authors}: \"{title}\", {venue}, {year}{thesis}{chapter}")
     }
 }
 
@@ -161,15 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn a_citation_holds_what_is_known() {
-        assert_eq!(NILFS_GC.citation(), "thesis \"State-of-the-art Garbage Collection Policies for NILFS2\"");
-        let whole = Paper {
-            authors: Some("A. Author"),
-            venue: Some("a venue"),
-            year: Some(2001),
-            ..Paper::of("k", "T", "B", "2")
-        };
-        assert_eq!(whole.citation(), "A. Author: thesis \"B\", chapter 2, a venue, 2001");
+    fn a_citation_has_the_publication_and_the_place_in_the_thesis() {
+        let alone = "Andreas Rohner: \"State-of-the-art Garbage Collection Policies for NILFS2\", TU Wien, 2018";
+        assert_eq!(NILFS_GC.citation(), alone);
+        let chapter = "Jorge Guerra: \"Improving Storage with Stackable Extensions\", Florida International University, \
+                       2012, chapter 6";
+        assert_eq!(CACHING.citation(), chapter);
+        let both = ", IEEE HPCA, 2008; thesis \"Improving Storage with Stackable Extensions\", chapter 4";
+        assert!(EXCES.citation().ends_with(both), "{}", EXCES.citation());
         assert_eq!(Provenance::Paper(&EDT, "a table").citation().unwrap(), format!("{}, a table", EDT.citation()));
         assert_eq!((Provenance::Own.key(), Provenance::Own.place(), Provenance::Own.citation()), ("own", "", None));
     }

@@ -66,7 +66,7 @@ fn part(key: &str) -> String {
     let paper = PAPERS.into_iter().find(|paper| paper.key == key);
     let head = paper.map_or_else(
         || format!("{OWN}  The project's own questions."),
-        |paper| format!("{key}  {}\n{INDENT}{}", paper.title, paper.citation()),
+        |paper| format!("{key}  {}\n{}", paper.title, indented(&paper.citation())),
     );
     let rows: Vec<Vec<String>> = of(key).map(row).collect();
     let table = table(&["name", "quick", "full", "time", "place"], &rows, None);
@@ -91,7 +91,11 @@ fn below(experiment: &Experiment) -> String {
         [] => String::new(),
         rivals => format!(". Needs {}", rivals.join(", ")),
     };
-    let lines = wrapped(&format!("{}{needs}.", experiment.summary), WIDTH - INDENT.len());
+    indented(&format!("{}{needs}.", experiment.summary))
+}
+
+fn indented(text: &str) -> String {
+    let lines = wrapped(text, WIDTH - INDENT.len());
     lines.iter().map(|line| format!("{INDENT}{line}")).collect::<Vec<_>>().join("\n")
 }
 

@@ -70,6 +70,8 @@ fn a_socket_that_is_for_nothing_is_refused() {
     let stack = "vol = memory size=1MiB @ nbd=unix:sock";
     refused(stack, "other:control", "which belongs to no export");
     assert!(!dir.path().join("sock").exists());
+    // Clients of the first one would wait for ever.
+    refused("vol = memory size=1MiB @", "vol:vol", "passes two sockets for one purpose");
     // A file is no socket.
     let script = "exec 3</dev/null && LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
     let mut server = tool("sh", &["-c", script, "sh", ESKER, "serve", stack]);
