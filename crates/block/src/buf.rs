@@ -135,6 +135,13 @@ impl Buf {
         }
     }
 
+    /// Whether all bytes are zero.
+    pub fn is_zero(&self) -> bool {
+        let mut is_zero = true;
+        self.for_each_piece(&mut |piece| is_zero = is_zero && are_zeroes(piece));
+        is_zero
+    }
+
     /// Copies all bytes out: for consumers such as media and comparisons, not for handing on.
     ///
     /// # Panics
@@ -329,6 +336,12 @@ impl fmt::Debug for Buf {
     }
 }
 
+/// Whether all bytes are zero: a block at a time, which is many times as fast as a byte at a time.
+pub fn are_zeroes(bytes: &[u8]) -> bool {
+    static ZEROES: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROES.len()).all(|block| *block == ZEROES[..block.len()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,7 +369,8 @@ mod tests {
         for (at, len) in [(0, 10_000), (3, 5000), (4093, 11), (9999, 1)] {
             assert_eq!(whole.slice(at, len).to_vec(), &bytes[at..at + len], "{at} {len}");
         }
-        assert!(Buf::described(64, 0).to_vec().iter().all(|b| *b == 0));
+        assert!(Buf::described(9000, 0).is_zero() && !whole.is_zero());
+        assert!(are_zeroes(&[0; 5000]) && !are_zeroes(&[[0; 4999].as_slice(), &[1]].concat()));
         assert!(!whole.same_bytes(&Buf::described(10_000, 8)));
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use esker_base::{ByteRange, Nanos};
+use esker_block::buf::are_zeroes;
 use esker_block::flight::WIDTH;
 use esker_block::locks::{Mode, RangeLocks, Ticket};
 use esker_block::{Bio, BioError, Buf, Ctx, Done, Extent, ExtentState, Flow, Op, OpKind, Reply, Stat, Step};
@@ -301,7 +302,7 @@ impl Dedup {
         let hashed = (first..).zip((0..bio.buf.len()).step_by(block)).map(|(logical, at)| {
             let (mut hasher, mut is_zero) = (blake3::Hasher::new(), true);
             bio.buf.slice(at, block).for_each_piece(&mut |piece| {
-                is_zero = is_zero && piece.iter().all(|byte| *byte == 0);
+                is_zero = is_zero && are_zeroes(piece);
                 hasher.update(piece);
             });
             Block { logical, at, fingerprint: hasher.finalize().into(), is_zero, trust: Trust::Unknown }

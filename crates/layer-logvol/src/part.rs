@@ -125,7 +125,7 @@ impl Volume {
         for rim in partial::rims(bio.range, block) {
             let zeroes = Buf::zeroed(self.pool(), rim.len() as usize);
             let data = self.widened(below, rim, zeroes, bio.tag).await?;
-            if is_zero(&data) {
+            if data.is_zero() {
                 records.push(self.delete_record(partial::outer(rim, block)));
             } else {
                 records.push(self.write_record(rim, &data));
@@ -163,10 +163,4 @@ fn changed(op: &RangeOp) -> impl Iterator<Item = ByteRange> {
         RangeOp::Clone { .. } | RangeOp::Delete { .. } => None,
     };
     moved.into_iter().chain(op.ranges().map(|(_, dst)| dst))
-}
-
-fn is_zero(buf: &Buf) -> bool {
-    let mut is_zero = true;
-    buf.for_each_piece(&mut |piece| is_zero &= piece.iter().all(|byte| *byte == 0));
-    is_zero
 }

@@ -129,7 +129,7 @@ impl Mirror {
         let (source, bio) = match self.source_of_zeroes(below, range, data).await {
             Some(source) => (source, zero()),
             None => match self.read_any(below, range).await? {
-                (source, buf) if self.config.zeroes && self.config.tells_extents && is_zero(&buf) => (source, zero()),
+                (source, buf) if self.config.zeroes && self.config.tells_extents && buf.is_zero() => (source, zero()),
                 (source, buf) => (source, Bio::write(range.start(), buf)),
             },
         };
@@ -215,10 +215,4 @@ impl Mirror {
         }
         Err(last)
     }
-}
-
-fn is_zero(buf: &Buf) -> bool {
-    let mut all = true;
-    buf.for_each_piece(&mut |piece| all &= piece.iter().all(|byte| *byte == 0));
-    all
 }

@@ -299,7 +299,7 @@ impl Maker<'_> {
             let bio = Bio::read(piece.start(), Buf::unique(self.stack.pool(), piece.len() as usize));
             let done = below.submit(bio.tagged(TAG).to(below.lower(mark.lower))).await;
             done.result?;
-            if done.buf.to_vec().iter().any(|byte| *byte != 0) {
+            if !done.buf.is_zero() {
                 return Ok(false);
             }
         }

@@ -179,7 +179,7 @@ impl<'a> DirRecords<'a> {
 
     fn read(&self) -> Result<DirRecord<'a>, String> {
         let (at, rest) = (self.at, &self.block[self.at..]);
-        let Some((head, _)) = rest.split_at_checked(HEAD) else { return Err(format!("no room at byte {at}")) };
+        let Some(head) = rest.first_chunk::<HEAD>() else { return Err(format!("no room at byte {at}")) };
         let stored = u16::from_le_bytes([head[8], head[9]]);
         let bytes = if stored == u16::MAX { 1 << 16 } else { usize::from(stored) };
         let name = usize::from(head[10]);
@@ -187,7 +187,7 @@ impl<'a> DirRecords<'a> {
         if !fits {
             return Err(format!("the record at byte {at} has {bytes} bytes, for a name of {name} in {}", rest.len()));
         }
-        let ino = head[..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let ino = head.first_chunk().map_or(0, |ino| u64::from_le_bytes(*ino));
         Ok(DirRecord { at, bytes, ino, kind: head[11], name: &rest[HEAD..HEAD + name] })
     }
 }

@@ -100,7 +100,7 @@ impl InodeRecord {
     pub fn device(&self) -> u64 {
         match self.kind() {
             Some(FileType::CharDevice | FileType::BlockDevice) => {
-                self.map[..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+                self.map.first_chunk().map_or(0, |device| u64::from_le_bytes(*device))
             }
             _ => 0,
         }

@@ -150,8 +150,7 @@ impl<'a> TreeNode<'a> {
 
 /// The word at an offset; 0 behind the end, which no caller reaches.
 fn word(bytes: &[u8], at: usize) -> u64 {
-    let word = bytes.get(at..at + 8).unwrap_or(&[0; 8]);
-    word.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 fn put(out: &mut [u8], at: usize, word: u64) {

@@ -82,5 +82,5 @@ impl Core {
 }
 
 fn counter(counters: &[u8], at: usize) -> u32 {
-    counters.get(at..at + 4).map_or(0, |bytes| bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+    counters.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |counter| u32::from_le_bytes(*counter))
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
 
 use esker_base::Nanos;
+use esker_block::buf::are_zeroes;
 use esker_block::store::SparseStore;
 use esker_block::{Bio, Buf, Build, Device, Kind, KindError, Make};
 use esker_dev::{Defer, Media};
@@ -62,7 +63,7 @@ fn init(text: &str, is_forced: bool) -> Result<Vec<Medium>, InitError> {
         let number = |name: &str| device.args.get(name).and_then(|text| text.parse::<u64>().ok());
         let (bed, size) = (number("bed"), number("size"));
         let (Some(bed), Some(size)) = (bed, size) else { return false };
-        peek(bed, &device.name, size).iter().any(|byte| *byte != 0)
+        !are_zeroes(&peek(bed, &device.name, size))
     };
     let used = spec.devices.iter().filter(is_used);
     let holds: BTreeMap<String, String> = used.map(|device| (device.name.clone(), "something".to_string())).collect();
