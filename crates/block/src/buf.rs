@@ -369,6 +369,7 @@ mod tests {
         for (at, len) in [(0, 10_000), (3, 5000), (4093, 11), (9999, 1)] {
             assert_eq!(whole.slice(at, len).to_vec(), &bytes[at..at + len], "{at} {len}");
         }
+        assert!(Buf::described(64, 0).to_vec().iter().all(|b| *b == 0));
         assert!(Buf::described(9000, 0).is_zero() && !whole.is_zero());
         assert!(are_zeroes(&[0; 5000]) && !are_zeroes(&[[0; 4999].as_slice(), &[1]].concat()));
         assert!(!whole.same_bytes(&Buf::described(10_000, 8)));

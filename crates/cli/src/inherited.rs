@@ -124,16 +124,15 @@ fn socket(passed: &mut ListenFd, at: usize) -> io::Result<Option<OwnedFd>> {
 }
 
 /// The address of an export, where it has one.
-fn told(export: &ExportSpec) -> Option<Address> {
+fn address_of(export: &ExportSpec) -> Option<Address> {
     export.nbd.as_deref().and_then(|text| address::parse(text).ok())
 }
 
 impl Doors<'_> {
     /// Whether one of them is at this address.
     fn are_at(&self, at: &Address) -> bool {
-        let exports = self.spec.exports.iter().filter_map(told);
-        let own = [Some(self.control.clone()), self.metrics.clone()].into_iter().flatten();
-        exports.chain(own).any(|address| is_same(at, &address))
+        let mut own = self.metrics.iter().chain([&*self.control]);
+        own.any(|own| is_same(at, own)) || self.spec.exports.iter().filter_map(address_of).any(|nbd| is_same(at, &nbd))
     }
 
     fn open(&mut self, name: String, at: &Address) -> Result<(), PassedError> {
@@ -150,10 +149,10 @@ impl Doors<'_> {
             return Ok(());
         }
         let is_named = self.spec.exports.iter().any(|export| export.name == name);
-        let is_addressed = self.spec.exports.iter().filter_map(told).any(|nbd| is_same(at, &nbd));
+        let is_addressed = self.spec.exports.iter().filter_map(address_of).any(|nbd| is_same(at, &nbd));
         let mut given = false;
         for export in &mut self.spec.exports {
-            let nbd = told(export);
+            let nbd = address_of(export);
             let is_its = match (is_named, is_addressed) {
                 (true, _) => export.name == name,
                 (false, true) => nbd.is_some_and(|nbd| is_same(at, &nbd)),

@@ -46,6 +46,11 @@ pub mod ino {
     pub const FIRST: u64 = 11;
 }
 
+/// The word at an offset; 0 behind the end, which no caller reaches.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
 /// The checksum of the format: CRC-32 without inversion, begun with the seed of the superblock.
 pub fn crc(seed: u32, bytes: &[u8]) -> u32 {
     let mut sum = crc_begin(seed);

@@ -8,7 +8,7 @@
 //! [`peers`] (rival programs that comparisons need). Then [`complexity`] (how much code an extension takes), [`soak`]
 //! (tests at length), [`release`] (crates, packages and images of a release), [`suite`] (traces of real programs).
 //! Then [`docs`] (generated blocks of documents), [`mod@test`] (a newcomer's second command), [`skips`] (tests that a
-//! machine could not run), [`program`] (running other programs).
+//! machine could not run), [`mod@cargo`] and [`program`] (running cargo and other programs).
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "a program has no public interface: `pub` shows what its modules share")]

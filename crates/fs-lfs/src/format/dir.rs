@@ -2,6 +2,8 @@
 
 use esker_vfs::{FileType, Name};
 
+use super::word;
+
 /// Bytes before the name.
 const HEAD: usize = 12;
 /// A record begins at a multiple of this.
@@ -187,8 +189,7 @@ impl<'a> DirRecords<'a> {
         if !fits {
             return Err(format!("the record at byte {at} has {bytes} bytes, for a name of {name} in {}", rest.len()));
         }
-        let ino = head.first_chunk().map_or(0, |ino| u64::from_le_bytes(*ino));
-        Ok(DirRecord { at, bytes, ino, kind: head[11], name: &rest[HEAD..HEAD + name] })
+        Ok(DirRecord { at, bytes, ino: word(head, 0), kind: head[11], name: &rest[HEAD..HEAD + name] })
     }
 }
 

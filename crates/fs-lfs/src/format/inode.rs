@@ -4,6 +4,7 @@ use esker_base::codec::Short;
 use esker_vfs::FileType;
 
 use super::layout::layout;
+use super::word;
 
 layout! {
     /// An inode.
@@ -99,9 +100,7 @@ impl InodeRecord {
     /// The number of a device, as `st_rdev`.
     pub fn device(&self) -> u64 {
         match self.kind() {
-            Some(FileType::CharDevice | FileType::BlockDevice) => {
-                self.map.first_chunk().map_or(0, |device| u64::from_le_bytes(*device))
-            }
+            Some(FileType::CharDevice | FileType::BlockDevice) => word(&self.map, 0),
             _ => 0,
         }
     }

@@ -3,6 +3,8 @@
 //! A node has a header, then all keys, then all pointers: each array has room for as many entries as the node can hold.
 //! A node in a block has eight bytes between header and keys.
 
+use super::word;
+
 /// Most addresses in an inode without a tree. (The specification counts the header with them and says seven.)
 pub const DIRECT_MAX: u64 = 6;
 /// Most entries of a root in an inode.
@@ -146,11 +148,6 @@ impl<'a> TreeNode<'a> {
         }
         low
     }
-}
-
-/// The word at an offset; 0 behind the end, which no caller reaches.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 fn put(out: &mut [u8], at: usize, word: u64) {
