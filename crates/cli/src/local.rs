@@ -22,7 +22,7 @@ pub enum LocalError {
     /// A program of another user listens. Its answers may be false, and it may misuse what a verb sends.
     #[error(
         "user {0} listens there, which is neither root nor the user of this command; if that is your server, run this \
-         command as user {0}"
+         command as that user: sudo -u '#{0}' esker ..."
     )]
     Foreign(u32),
 }
