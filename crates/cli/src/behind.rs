@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 use crate::failure::Failure;
-use crate::pid_file::PidFile;
+use crate::pid_file::{PidFile, PidFileError};
 use crate::terminal::Terminal;
 
 /// What a process in the background says last.
@@ -88,13 +88,20 @@ impl Background {
         })
     }
 
-    /// Clients may connect: writes the PID file, which goes when what is returned is dropped. In the background, says
-    /// so to the first process, and leaves its session and its outputs. Standard error stays if it is a log.
+    /// Writes the PID file, if one is asked for. That is done before lines say that clients may connect.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_pid_file(&self) -> Result<Option<PidFile>, PidFileError> {
+        self.pid_file.as_deref().map(PidFile::write).transpose()
+    }
+
+    /// All lines are said. In the background, tells the first process that this one serves, and leaves its session and
+    /// its outputs. Standard error stays if it is a log.
     ///
     /// # Errors
     /// The kernel's, or the first process is gone.
-    pub fn serves(&self, keeps_log: bool, terminal: &mut Terminal) -> Result<Option<PidFile>, Failure> {
-        let pid_file = self.pid_file.as_deref().map(PidFile::write).transpose()?;
+    pub fn serves(&self, keeps_log: bool, terminal: &mut Terminal) -> Result<(), Failure> {
         if self.behind {
             // The leader of a group, which a shell makes of a process, has no other session to go to.
             let _led = esker_front_fuse::harden::leave_session();
@@ -106,7 +113,7 @@ impl Background {
                 dup2_stderr(&nothing).map_err(io::Error::from)?;
             }
         }
-        Ok(pid_file)
+        Ok(())
     }
 }
 

@@ -14,7 +14,6 @@ use esker_rt::{Level, Rt};
 use esker_serve::hand_over::{self, taking};
 use esker_serve::{Command, Config, HandOver, Offered, Served, TakeError};
 use esker_stack::Spec;
-use esker_sys::Credentials;
 
 use crate::control;
 use crate::failure::Failure;
@@ -72,32 +71,38 @@ pub fn take_over(
 ) -> Result<Option<(Served, Asked)>, Failure> {
     let Address::Unix(path) = &place.config.control else { unreachable!("a control socket is a path") };
     let name = path.display().to_string();
-    compare(path, &name, spec)?;
+    let spec = compared(path, &name, spec)?;
     let local = Local::connect(path, PROMPT).map_err(|error| HandingError::Unreached(name.clone(), error))?;
     let stream = Stream::from_socket(&place.rt, local.into_socket()?)?;
-    reactor.block_on(take(place.clone(), spec.clone(), stream, name, asked))
+    reactor.block_on(take(place.clone(), spec, stream, name, asked))
 }
 
-/// Looks whether the server at `path` has the stack of this text.
-fn compare(path: &Path, name: &str, spec: &Spec) -> Result<(), Failure> {
+/// The stack of this text, which the server at `path` has. Exports without an address are where the server has them: a
+/// service manager passed it their sockets.
+fn compared(path: &Path, name: &str, spec: &Spec) -> Result<Spec, Failure> {
     let hello = control::ask(path, &Command::Hello {})?;
     let knows = hello["commands"].as_array().is_some_and(|all| all.iter().any(|word| word == "hand_over"));
     if !knows {
         return Err(HandingError::Older(name.to_string()).into());
     }
-    if control::spec(path)?.to_toml() != spec.to_toml() {
+    let (theirs, mut spec) = (control::spec(path)?, spec.clone());
+    for export in spec.exports.iter_mut().filter(|export| export.nbd.is_none()) {
+        let same = theirs.exports.iter().find(|their| their.name == export.name);
+        export.nbd = same.and_then(|their| their.nbd.clone());
+    }
+    if theirs.to_toml() != spec.to_toml() {
         return Err(HandingError::Differs(name.to_string()).into());
     }
-    match other_directory(path) {
+    match hello["pid"].as_u64().and_then(other_directory) {
         Some(other) => Err(HandingError::Elsewhere(name.to_string(), other.display().to_string()).into()),
-        None => Ok(()),
+        None => Ok(spec),
     }
 }
 
-/// The directory of the server, if it is known and another one than ours.
-fn other_directory(path: &Path) -> Option<PathBuf> {
-    let socket = Local::connect(path, PROMPT).ok()?.into_socket().ok()?;
-    let process = PathBuf::from(format!("/proc/{}/cwd", Credentials::of_peer(&socket).ok()?.pid?));
+/// The directory of process `pid`, if it is known and another one than ours. The peer of the control socket does not
+/// tell it: that is the service manager where the socket was passed.
+fn other_directory(pid: u64) -> Option<PathBuf> {
+    let process = PathBuf::from(format!("/proc/{pid}/cwd"));
     let (theirs, ours) = (std::fs::metadata(&process).ok()?, std::fs::metadata(".").ok()?);
     let is_same = (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino());
     (!is_same).then(|| std::fs::read_link(&process).unwrap_or(process))
@@ -142,23 +147,23 @@ async fn take(
     Ok(Some((served, asked)))
 }
 
-/// Serves until `asked`, or until another process serves the stack.
+/// Serves until `asked`, or until another process serves the stack: its number.
 ///
 /// # Errors
 /// A stop that failed, and a stack that was offered, came back, and cannot be opened any more.
-pub async fn run(place: Place, served: Served, asked: Asked) -> Result<(), Failure> {
+pub async fn run(place: Place, served: Served, asked: Asked) -> Result<Option<u32>, Failure> {
     let rt = place.rt.clone();
     let (mut served, mut asked) = (served, asked);
     loop {
         let Some(offer) = served.run_or_leave(&mut asked).await? else {
             rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything is flushed"));
-            return Ok(());
+            return Ok(None);
         };
         match offered(offer, &mut asked).await {
-            (Offered::Taken(_), _) => return Ok(()),
+            (Offered::Taken(pid), _) => return Ok(Some(pid)),
             (Offered::Back(..), true) => {
                 rt.log_event(Level::Info, "stopped", &[], format_args!("stopped: everything was flushed before"));
-                return Ok(());
+                return Ok(None);
             }
             (Offered::Back(spec, sockets), false) => {
                 let Place { rt, pool, config } = place.clone();

@@ -79,6 +79,12 @@ impl PidFile {
         };
         write().map_err(|source| PidFileError::Io { path: path.display().to_string(), source })
     }
+
+    /// Leaves the file to the process that has taken this one's place. That process replaces the file at any instant:
+    /// a look whether it has done so could be out of date when the file is removed.
+    pub fn leave(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for PidFile {

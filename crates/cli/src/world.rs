@@ -86,6 +86,7 @@ impl World {
     /// How a server of this world is configured, as far as its world tells.
     pub fn config(&self, control: PathBuf, reactor: &Reactor) -> Config {
         Config {
+            pid: Some(std::process::id()),
             measure: self.measure(),
             metrics: self.metrics.clone(),
             stop_patience: self.stop_patience(),

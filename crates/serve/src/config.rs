@@ -25,6 +25,8 @@ pub struct Config {
     pub access: Access,
     /// How the kernel is reached, for the status.
     pub io: String,
+    /// Number of this process, for those that ask over the control socket.
+    pub pid: Option<u32>,
     /// Which parts are measured from the start.
     pub measure: Measure,
     /// Where metrics are handed out over HTTP. Any program that can connect may read them.
@@ -49,6 +51,7 @@ impl Config {
             tls: None,
             access: Access::default(),
             io: io.to_string(),
+            pid: None,
             measure: Measure::Off,
             metrics: None,
             stop_patience: STOP_PATIENCE,

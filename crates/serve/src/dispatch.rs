@@ -52,7 +52,7 @@ impl Performer for Operator {
 async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
     let command = Command::parse(line)?;
     match command {
-        Command::Hello {} => Ok(hello()),
+        Command::Hello {} => Ok(hello(shared.pid)),
         Command::Status {} => Ok(serde_json::to_value(Status::of(shared)).expect("a status is texts and numbers")),
         Command::Dump {} => {
             let spec = shared.stack.spec();
@@ -84,9 +84,10 @@ async fn perform(shared: &Rc<Shared>, line: &[u8]) -> Result<Value, Refusal> {
     }
 }
 
-/// The version of the protocol and the commands.
-pub(crate) fn hello() -> Value {
-    json!({ "server": "esker", "version": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "commands": COMMANDS })
+/// The version of the protocol, the commands, and the process, if that is known.
+pub(crate) fn hello(pid: Option<u32>) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    json!({ "server": "esker", "version": version, "pid": pid, "protocol": PROTOCOL, "commands": COMMANDS })
 }
 
 /// Orders the file system of a mount to do what only its kind can do.

@@ -76,6 +76,7 @@ pub(crate) struct Shared {
     pub mounts: RefCell<Vec<Rc<HeldMount>>>,
     pub file_systems: FileSystems,
     pub io: String,
+    pub pid: Option<u32>,
     pub started: Time,
     /// Live changes made.
     pub changes: Cell<u64>,
@@ -113,6 +114,7 @@ impl Shared {
             mounts: RefCell::default(),
             file_systems: config.file_systems,
             io: config.io.clone(),
+            pid: config.pid,
             started: rt.now(),
             changes: Cell::new(0),
             freezer: Freezer::default(),

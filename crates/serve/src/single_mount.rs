@@ -177,7 +177,7 @@ impl MountConsole {
 impl Performer for MountConsole {
     async fn perform(&self, line: &[u8]) -> Result<Value, Refusal> {
         match Command::parse(line)? {
-            Command::Hello {} => Ok(hello()),
+            Command::Hello {} => Ok(hello(None)),
             Command::Order { device, words } if device == self.mount.name => {
                 let refused = |errno: Errno| Refusal::new("refused", &errno.to_string()).at(&device);
                 self.mount.fs.ask(&words).await.map(Value::String).map_err(refused)

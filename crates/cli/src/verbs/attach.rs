@@ -161,9 +161,10 @@ impl Attach {
         let front = front?;
         served.add(front.clone());
         let disks: Vec<RecordedDisk> = front.disks().into_iter().map(RecordedDisk::from).collect();
+        let _pid_file = self.background.write_pid_file()?;
         announce(&disks, &claim.control(), self.json, terminal)?;
         claim.record(&Record { pid: std::process::id(), stack: stack.to_string(), control: claim.control(), disks })?;
-        let _pid_file = self.background.serves(true, terminal)?;
+        self.background.serves(true, terminal)?;
         notify::ready(&rt, None);
         reactor.block_on(async move {
             let ended = async move { front.ended().await };

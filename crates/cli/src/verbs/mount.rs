@@ -183,11 +183,13 @@ impl MountArgs {
             .control
             .clone()
             .map_or(Ok(()), |path| mounted.take_commands(&rt, &Address::Unix(path), io_of(&reactor)));
-        let told = control
-            .map_err(refused)
-            .and_then(|()| terminal.say(&line))
-            .and_then(|()| terminal.finish())
-            .and_then(|()| self.background.serves(false, terminal));
+        let told = control.map_err(refused).and_then(|()| {
+            let pid_file = self.background.write_pid_file()?;
+            terminal.say(&line)?;
+            terminal.finish()?;
+            self.background.serves(false, terminal)?;
+            Ok(pid_file)
+        });
         let _pid_file = match told {
             Ok(pid_file) => pid_file,
             Err(failure) => {

@@ -126,7 +126,7 @@ impl Run for Serve {
             return Ok(());
         };
         let degraded = degraded(&served);
-        let _pid_file = match self.tell_ready(&served, terminal) {
+        let pid_file = match self.tell_ready(&served, terminal) {
             Ok(pid_file) => pid_file,
             // The stack has no other server any more, whether the lines are read or not.
             Err(_) if self.take_over => {
@@ -139,7 +139,11 @@ impl Run for Serve {
             }
         };
         notify::ready(&rt, degraded.as_deref());
-        reactor.block_on(handing::run(place, served, asked))
+        let successor = reactor.block_on(handing::run(place, served, asked))?;
+        if let (Some(pid_file), Some(_)) = (pid_file, successor) {
+            pid_file.leave();
+        }
+        Ok(())
     }
 }
 
@@ -156,8 +160,10 @@ impl Serve {
 
     /// Says that clients may connect: on standard output, and in the PID file, which goes with what is returned.
     fn tell_ready(&self, served: &Served, terminal: &mut Terminal) -> Result<Option<PidFile>, Failure> {
+        let pid_file = self.background.write_pid_file()?;
         announce(served, self.listeners.vhost(), self.json, terminal)?;
-        self.background.serves(false, terminal)
+        self.background.serves(false, terminal)?;
+        Ok(pid_file)
     }
 
     /// Opens every listener. Without NBD there must be another one.

@@ -52,6 +52,24 @@ fn passed_sockets_are_served_by_their_names_and_stay_when_the_server_ends() {
 }
 
 #[test]
+fn a_successor_needs_no_address_that_a_passed_socket_gave() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let sockets = ["nbd", "ctl"].map(|name| UnixListener::bind(dir.path().join(name)).unwrap());
+    let stack = "vol = file path=vol.img size=1MiB @";
+    let mut server = serve(dir.path(), stack, sockets, "esker@x.socket:control");
+    let uri = format!("nbd+unix:///vol?socket={}", at("nbd"));
+    assert_eq!(check_tool("nbdinfo", &["--size", &uri]).trim(), "1048576");
+    let successor = ["serve", stack, "--take-over", "--control", &at("ctl")];
+    let mut successor = tool(ESKER, &successor).current_dir(dir.path()).spawn().unwrap();
+    assert!(server.wait().unwrap().success(), "{}", fs::read_to_string(at("err")).unwrap());
+    assert_eq!(check_tool("nbdinfo", &["--size", &uri]).trim(), "1048576");
+    check_esker(&["stop", "--control", &at("ctl")], 0);
+    assert!(successor.wait().unwrap().success());
+    assert!(dir.path().join("nbd").exists() && dir.path().join("ctl").exists(), "they are the manager's");
+}
+
+#[test]
 fn a_socket_that_is_for_nothing_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let sockets = || {
