@@ -83,7 +83,10 @@ impl Bound {
     /// If it does not, or ends.
     pub fn connect(&mut self, socket: &Path, within: Duration) -> Result<UnixStream, LabError> {
         let connected = connect(socket, within, || Ok(self.child.try_wait()?.is_some()));
-        connected.map_err(|error| peer::fault(&self.program, error))
+        connected.map_err(|error| match self.child.try_wait() {
+            Ok(Some(status)) => peer::fault(&self.program, format!("it ended before it served: {status}")),
+            Ok(None) | Err(_) => peer::fault(&self.program, error),
+        })
     }
 }
 

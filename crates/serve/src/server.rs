@@ -165,10 +165,11 @@ impl Shared {
 
     /// What NBD clients can reach, with the sizes of now.
     fn ready(&self) -> Vec<Ready> {
+        let fixed = self.stack.read_only();
         let now = |ready: &Ready| {
             let export = self.stack.export(&ready.export);
             let (size, read_only) =
-                export.map_or((ready.size, ready.read_only), |export| (export.size(), export.is_read_only()));
+                export.map_or((ready.size, ready.read_only), |export| (export.size(), fixed.has(&export)));
             Ready { size, read_only, ..ready.clone() }
         };
         self.ready.iter().map(now).collect()
@@ -243,6 +244,9 @@ impl Served {
             return Err(ServeError::Nothing);
         }
         let mut shared = Shared::build(rt, pool, kinds, spec, &config, &mut sockets)?;
+        let offered = spec.exports.iter().filter(|export| export.nbd.is_some());
+        let offered: Vec<Export> = offered.filter_map(|export| shared.stack.export(&export.name)).collect();
+        shared.stack.track_changes(&offered);
         let keeping = keeping_reads(spec);
         for exports in by_address(rt, spec) {
             let (door, mut opened) = open(&shared, &exports, &keeping, &config, &mut sockets)?;
@@ -547,11 +551,12 @@ fn open(
     if !tls {
         warn_of_an_open_door(stack.rt(), listener.address());
     }
+    let fixed = stack.read_only();
     let ready = exports.iter().map(|(spec, export)| Ready {
         export: spec.name.clone(),
         uri: Uri { address: listener.address().clone(), export: spec.name.clone(), tls },
         size: export.size(),
-        read_only: export.is_read_only(),
+        read_only: fixed.has(export),
     });
     let ready = ready.collect();
     Ok((ListeningServer { server, listener, text, begun: Cell::new(begun) }, ready))

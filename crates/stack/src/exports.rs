@@ -19,6 +19,7 @@ use crate::numbers::Number;
 use crate::snapshot::{Slot, Snapshot};
 use crate::stack::{Export, Parts, Stack};
 use crate::text::Outlet;
+use crate::uses::Uses;
 
 /// As measured for the layer `stats`.
 static KIND: Kind = Kind { cost: Nanos(150), ..Kind::layer("export", "Watches an export.", &[], refuse) };
@@ -132,39 +133,57 @@ impl ExportSlots {
         if tracked.peek().is_none() {
             return;
         }
-        let above = snapshot.above(volume);
-        tracked.for_each(|(slot, changes)| match above.get(usize::from(slot.on.get().0)).copied().flatten() {
+        let above = Uses::of(snapshot).above(volume);
+        tracked.for_each(|(slot, changes)| match above.get(&slot.on.get()) {
             None => {}
             Some(true) => changes.mark(range),
             Some(false) => changes.mark_all(),
         });
     }
 
-    /// The map of an export that stands on `volume`, if there is one.
-    fn map_on(&self, volume: VolumeId) -> Option<Rc<ChangeMap>> {
-        self.0.borrow().values().filter(|slot| slot.on.get() == volume).find_map(|slot| slot.own.get().cloned())
+    /// Gives a map to each of these slots, which are `size` large, unless it has one. Those of one volume share it.
+    fn track<'a>(&self, wanted: impl Iterator<Item = (&'a ExportSlot, u64)>, snapshot: &Snapshot) {
+        let mut maps = self.maps();
+        for (slot, size) in wanted.filter(|(slot, _)| slot.own.get().is_none()) {
+            let there = maps.entry(slot.on.get()).or_default();
+            if there.is_empty() {
+                there.push(Rc::new(ChangeMap::new(size)));
+            }
+            slot.own.get_or_init(|| there[0].clone());
+        }
+        self.relate(snapshot);
     }
 
-    /// Finds out anew which exports stand on which others.
+    /// The maps by the volumes on which their exports stand. One volume has several where a live change has brought
+    /// exports together.
+    fn maps(&self) -> BTreeMap<VolumeId, Vec<Rc<ChangeMap>>> {
+        let mut maps: BTreeMap<_, Vec<Rc<ChangeMap>>> = BTreeMap::new();
+        for slot in self.0.borrow().values() {
+            let there = maps.entry(slot.on.get()).or_default();
+            let new = slot.own.get().filter(|own| !there.iter().any(|map| Rc::ptr_eq(map, own)));
+            there.extend(new.cloned());
+        }
+        maps
+    }
+
+    /// Finds out anew which exports stand on which others. A change through either of two is one of the other, too.
     pub(crate) fn relate(&self, snapshot: &Snapshot) {
-        let slots = self.0.borrow();
-        slots.values().for_each(|slot| slot.kin.borrow_mut().clear());
-        let is_tracked = |slot: &&Rc<ExportSlot>| slot.own.get().is_some();
-        for low in slots.values().filter(is_tracked) {
-            let above = snapshot.above(low.on.get());
-            for high in slots.values().filter(is_tracked).filter(|high| high.on != low.on) {
-                let is_same = above.get(usize::from(high.on.get().0)).copied().flatten();
-                is_same.into_iter().for_each(|is_same| connect(low, high, is_same));
+        let (maps, uses) = (self.maps(), Uses::of(snapshot));
+        let mut kin: BTreeMap<VolumeId, Vec<(Rc<ChangeMap>, bool)>> = BTreeMap::new();
+        for (low, own) in maps.iter().filter(|(_, own)| !own.is_empty()) {
+            for (high, is_same) in uses.above(*low) {
+                let others = maps.get(&high).into_iter().flatten();
+                kin.entry(*low).or_default().extend(others.map(|map| (map.clone(), is_same)));
+                if high != *low {
+                    kin.entry(high).or_default().extend(own.iter().map(|map| (map.clone(), is_same)));
+                }
             }
         }
-    }
-}
-
-/// A change through either of the two is one of the other, too.
-fn connect(low: &ExportSlot, high: &ExportSlot, is_same: bool) {
-    for (slot, other) in [(low, high), (high, low)] {
-        let map = other.own.get().cloned();
-        map.into_iter().for_each(|map| slot.kin.borrow_mut().push((map, is_same)));
+        for slot in self.0.borrow().values() {
+            let Some(own) = slot.own.get() else { continue };
+            let is_other = |(map, is_same): &&(Rc<ChangeMap>, bool)| !(*is_same && Rc::ptr_eq(map, own));
+            *slot.kin.borrow_mut() = kin.get(&slot.on.get()).into_iter().flatten().filter(is_other).cloned().collect();
+        }
     }
 }
 
@@ -182,6 +201,12 @@ impl Stack {
         drop((spec, parts));
         self.adopt(snapshot);
         Ok(())
+    }
+
+    /// [Tracks the changes](Export::track_changes) of several exports with the work of one.
+    pub fn track_changes<'a>(&self, exports: impl IntoIterator<Item = &'a Export>) {
+        let slots = exports.into_iter().filter_map(|export| Some((&**export.end.slot.as_ref()?, export.size())));
+        self.shared.exports.track(slots, &self.snapshot.borrow());
     }
 
     /// Where requests for an export enter: the volume of its slot, which moves onto `on`, or `on` itself.
@@ -211,11 +236,7 @@ impl Export {
         if let Some(changes) = slot.own.get() {
             return Some(changes.clone());
         }
-        let exports = &self.stack().shared.exports;
-        let shared = exports.map_on(slot.on.get());
-        let changes = shared.unwrap_or_else(|| Rc::new(ChangeMap::new(self.size())));
-        slot.own.get_or_init(|| changes.clone());
-        exports.relate(&self.stack().snapshot.borrow());
-        Some(changes)
+        self.stack().track_changes([self]);
+        slot.own.get().cloned()
     }
 }

@@ -29,11 +29,10 @@ impl Stack {
     /// could not be opened and nothing between does without it. None also if there is no such name, and for a mount
     /// that lies on no device.
     pub fn unusable(&self, name: &str) -> Option<Unusable> {
-        let spec = self.spec();
-        let outlet = spec.outlets().find(|outlet| outlet.name == name)?;
-        let parts = self.parts.borrow();
+        let (spec, parts) = (self.spec.borrow(), self.parts.borrow());
+        let device = self.outlet_device(&spec, name)?;
         let search = Search { spec: &spec, parts: &parts, seen: BTreeSet::new() };
-        self.dead().map(Unusable::undamaged).or_else(|| search.below(outlet.device))
+        self.dead().map(Unusable::undamaged).or_else(|| search.below(device))
     }
 }
 

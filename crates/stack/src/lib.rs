@@ -43,6 +43,7 @@ mod tests;
 pub mod text;
 pub mod theory;
 mod trial;
+mod uses;
 
 pub use audit::{Handled, Watching, Work};
 pub use build::BuildError;

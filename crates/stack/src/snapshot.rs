@@ -352,20 +352,9 @@ impl Snapshot {
         }
     }
 
-    /// For each volume: whether it stands on `volume`, and if so, whether every byte of it lies at the same place
-    /// there.
-    pub(crate) fn above(&self, volume: VolumeId) -> Vec<Option<bool>> {
-        let mut above = vec![None; self.limits.len()];
-        let Some(own) = above.get_mut(volume.0 as usize) else { return above };
-        *own = Some(true);
-        for slot in self.slots.iter().rev() {
-            let found = slot.lowers.iter().filter_map(|lower| above[lower.0 as usize]).min();
-            let Some(is_same) = found else { continue };
-            for upper in slot.uppers.iter().map(|upper| upper.0 as usize) {
-                above[upper] = above[upper].or(Some(is_same && slot.instance.kind.transparent));
-            }
-        }
-        above
+    /// One more than the largest number of its volumes.
+    pub(crate) fn volumes(&self) -> usize {
+        self.limits.len()
     }
 
     /// The slot of a layer in the snapshot that took effect last, if it stands there.
@@ -399,8 +388,8 @@ impl Snapshot {
         is_new
     }
 
-    /// Whether a volume refuses every change: by itself, or because everything below it does.
-    pub(crate) fn is_read_only(&self, volume: VolumeId) -> bool {
+    /// The volumes that refuse every change: by themselves, or because everything below them does.
+    pub(crate) fn read_only(&self) -> BTreeSet<VolumeId> {
         let leaves = self.leaves.iter().filter(|(_, leaf)| leaf.device.is_read_only());
         let mut fixed: BTreeSet<VolumeId> = leaves.map(|(volume, _)| *volume).collect();
         for slot in self.slots.iter().rev() {
@@ -411,7 +400,7 @@ impl Snapshot {
             let refusing = uppers.filter(|(port, _)| is_below_fixed || refuses(*port));
             fixed.extend(refusing.map(|(_, upper)| *upper).collect::<Vec<_>>());
         }
-        fixed.contains(&volume)
+        fixed
     }
 
     fn set_size(&self, volume: VolumeId, bytes: u64, cut: Option<Cut>) -> bool {

@@ -1,7 +1,7 @@
 //! A running stack: exports, admission, statistics.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -60,6 +60,16 @@ pub(crate) struct Volume {
     pub number: Rc<Number>,
     /// Its place among the part's upper ports.
     pub port: usize,
+}
+
+/// The volumes of a stack that refuse changes now.
+pub struct ReadOnly(BTreeSet<VolumeId>);
+
+impl ReadOnly {
+    /// Whether changes through this export are refused: by the stack text, or by what it leads to now.
+    pub fn has(&self, export: &Export) -> bool {
+        export.end.read_only || self.0.contains(&export.end.volume.get())
+    }
 }
 
 /// Where an export leads now. Live changes move it; clients keep their handle.
@@ -168,6 +178,19 @@ impl Stack {
         let (device, read_only) = (export.device.clone(), export.read_only);
         drop(spec);
         self.end(&outlet_key(name), &device, read_only, self.shared.exports.get(name))
+    }
+
+    /// What refuses changes now. One answer is for all exports: finding it visits the whole stack.
+    pub fn read_only(&self) -> ReadOnly {
+        ReadOnly(self.snapshot.borrow().read_only())
+    }
+
+    /// The device of the export or mount of that name in `spec`, the text of this stack.
+    pub(crate) fn outlet_device<'a>(&self, spec: &'a Spec, name: &str) -> Option<&'a str> {
+        match self.exports.get(name) {
+            Some(at) => Some(&spec.exports[*at].device),
+            None => spec.mounts[*self.mounts.get(name)?].device.as_deref(),
+        }
     }
 
     /// The device on which the mount of that name lies; none also if it lies on none. Its file system must be its only
@@ -306,7 +329,7 @@ impl Export {
 
     /// Whether changes are refused: by the stack text, or by what it leads to now.
     pub fn is_read_only(&self) -> bool {
-        self.end.read_only || self.stack.snapshot.borrow().is_read_only(self.end.volume.get())
+        self.stack.read_only().has(self)
     }
 
     /// Changes its size. A cut waits for requests in flight, at most as long as `patience` says.

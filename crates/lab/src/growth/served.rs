@@ -8,10 +8,13 @@ use super::Series;
 use esker_lab_kit::serve_process::{PROGRAM, ServeProcess, failed};
 use esker_lab_kit::{Figure, Lab, LabError, peer};
 
-/// Layers of one chain, and exports.
-const PARTS: [u64; 5] = [2_048, 4_096, 8_192, 16_384, 32_768];
+/// Layers, and exports: a text has less than 1 MiB.
+const PARTS: [u64; 5] = [256, 512, 1_024, 2_048, 4_096];
 /// Layers that came and went. A stack has 65,535 numbers for volumes, so the last ones had to be used before.
 const CHANGES: [u64; 7] = [1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
+
+/// Layers of one chain: a stack has at most 64 devices above each other.
+const CHAIN: u64 = 32;
 
 /// What the start of a server costs.
 pub(crate) fn starts(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabError> {
@@ -33,7 +36,7 @@ pub(crate) fn changes(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabErro
             while made < size {
                 // Their names differ, as those of a script may.
                 let name = format!("new{made}");
-                server.ask(&json!({ "do": "insert", "device": format!("{name} = stats"), "above": "d" }))?;
+                server.ask(&json!({ "do": "insert", "device": format!("{name} = stats"), "above": "d0" }))?;
                 server.ask(&json!({ "do": "remove", "name": name }))?;
                 made += 1;
             }
@@ -45,20 +48,29 @@ pub(crate) fn changes(rounds: u32, lab: &Lab<'_>) -> Result<[Figure; 2], LabErro
     Ok([cpu.figure("live_changes_cpu", "ms", lab), memory.figure("live_changes_memory", "MiB", lab)])
 }
 
-/// A chain of so many layers.
+/// So many layers, in chains with a device and an export each.
 fn layers(count: u64) -> String {
-    let mut text = "[device.d]\nkind = \"memory\"\nsize = \"1MiB\"\n".to_string();
-    for layer in 0..count {
-        let below = if layer == 0 { "d".to_string() } else { format!("p{}", layer - 1) };
-        let written = write!(text, "[device.p{layer}]\nkind = \"pass\"\non = \"{below}\"\n");
-        written.expect("a text takes what is written");
+    let mut text = String::new();
+    for first in (0..count).step_by(CHAIN as usize) {
+        let chain = first / CHAIN;
+        let (mut below, end) = (format!("d{chain}"), count.min(first + CHAIN));
+        text += &device(chain);
+        for layer in first..end {
+            let written = write!(text, "[device.p{layer}]\nkind = \"pass\"\non = \"{below}\"\n");
+            written.expect("a text takes what is written");
+            below = format!("p{layer}");
+        }
+        text += &export(&format!("e{chain}"), &below);
     }
-    text + &export("vol", &format!("p{}", count - 1))
+    text
+}
+
+fn device(nth: u64) -> String {
+    format!("[device.d{nth}]\nkind = \"memory\"\nsize = \"1MiB\"\n")
 }
 
 /// So many devices with an export each.
 fn exports(count: u64) -> String {
-    let device = |nth: u64| format!("[device.d{nth}]\nkind = \"memory\"\nsize = \"1MiB\"\n");
     let devices = (0..count).map(device);
     devices.chain((0..count).map(|nth| export(&format!("e{nth}"), &format!("d{nth}")))).collect()
 }

@@ -96,6 +96,24 @@ fn the_device_of_a_mount_is_counted_led_elsewhere_and_tells_its_changes_to_expor
 }
 
 #[test]
+fn exports_that_a_live_change_brings_to_one_volume_tell_each_other_their_changes() {
+    twice(SimConfig::seeded(1), |rt| async move {
+        let text = "d = leaf wait=10us; w = watcher mode=pass on d; export a = w; export b = d read_only=true";
+        let stack = serve(&rt, &Spec::parse("s", text).unwrap());
+        let [a, b] = ["a", "b"].map(|name| stack.export(name).unwrap());
+        let [own, changes] = [&a, &b].map(|export| export.track_changes().unwrap());
+        assert!(!Rc::ptr_eq(&own, &changes));
+        stack.remove("w", Nanos::secs(1)).await.unwrap();
+        assert_eq!(stack.spec().exports[0].device, "d");
+        assert!(a.request(Bio::write(0, Buf::described(512, 1))).await.result.is_ok());
+        let piece = 64 << 10;
+        for map in [own, changes] {
+            assert_eq!(map.runs(ByteRange::new(0, 2 * piece).unwrap(), SIZE), [(piece, true), (piece, false)]);
+        }
+    });
+}
+
+#[test]
 fn a_mount_on_a_port_that_is_not_there_is_no_stack() {
     let text = "d = leaf; w = watcher mode=pass on d; mount m = whole at=/m on w.x";
     let sim = esker_rt::Sim::new(SimConfig::seeded(1));
