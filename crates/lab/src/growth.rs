@@ -9,7 +9,8 @@
 //! - `try_overload_cpu`, `try_overload_unaligned_cpu`: `esker try` with requests that come all at once, over their
 //!   number.
 //! - `try_requests_cpu`: the same with requests that a device can serve as they come.
-//! - `serve_layers_cpu`, `serve_exports_cpu`: the start of `esker serve`, over layers, in chains of 32, and over exports.
+//! - `serve_layers_cpu`, `serve_exports_cpu`: the start of `esker serve`, over layers in chains of 32, and over
+//!   exports.
 //! - `live_changes_cpu`, `live_changes_memory`: layers that are put into a served stack and taken out, over their
 //!   number.
 //! - `volumes_create_cpu`, `volumes_list_cpu`: volumes that are made, and a list of them, over their number.
