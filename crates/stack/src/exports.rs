@@ -159,9 +159,11 @@ impl ExportSlots {
     fn maps(&self) -> BTreeMap<VolumeId, Vec<Rc<ChangeMap>>> {
         let mut maps: BTreeMap<_, Vec<Rc<ChangeMap>>> = BTreeMap::new();
         for slot in self.0.borrow().values() {
+            let Some(own) = slot.own.get() else { continue };
             let there = maps.entry(slot.on.get()).or_default();
-            let new = slot.own.get().filter(|own| !there.iter().any(|map| Rc::ptr_eq(map, own)));
-            there.extend(new.cloned());
+            if !there.iter().any(|map| Rc::ptr_eq(map, own)) {
+                there.push(own.clone());
+            }
         }
         maps
     }
@@ -170,7 +172,7 @@ impl ExportSlots {
     pub(crate) fn relate(&self, snapshot: &Snapshot) {
         let (maps, uses) = (self.maps(), Uses::of(snapshot));
         let mut kin: BTreeMap<VolumeId, Vec<(Rc<ChangeMap>, bool)>> = BTreeMap::new();
-        for (low, own) in maps.iter().filter(|(_, own)| !own.is_empty()) {
+        for (low, own) in &maps {
             for (high, is_same) in uses.above(*low) {
                 let others = maps.get(&high).into_iter().flatten();
                 kin.entry(*low).or_default().extend(others.map(|map| (map.clone(), is_same)));

@@ -329,7 +329,8 @@ impl Export {
 
     /// Whether changes are refused: by the stack text, or by what it leads to now.
     pub fn is_read_only(&self) -> bool {
-        self.stack.read_only().has(self)
+        // If the text says so, no part of the stack is visited.
+        self.end.read_only || self.stack.read_only().has(self)
     }
 
     /// Changes its size. A cut waits for requests in flight, at most as long as `patience` says.
