@@ -24,6 +24,7 @@ mod placing;
 pub mod proposal;
 pub mod question;
 mod queue;
+mod reasons;
 mod screen;
 mod segments;
 mod sequences;

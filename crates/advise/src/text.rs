@@ -78,9 +78,6 @@ fn of_screen(row: &AdviceRow) -> Played {
         p99_ns: screened.p99_ns,
         busy: screened.busy,
         energy_j: screened.energy_j,
-        written_bytes: 0,
-        saturated: None,
-        failed: 0,
-        digest: None,
+        ..Played::default()
     }
 }

@@ -50,23 +50,29 @@ pub fn written_format(word: &str) -> Result<Format, String> {
     }
 }
 
-/// The format that the name of a target tells.
+/// The format of a target: the one that is asked for, else the one that its name tells, else the one of the verb.
 ///
 /// # Errors
-/// A name that tells none, or several.
-pub fn told_by(target: &str) -> Result<Format, String> {
-    if target == "-" {
-        return Err("standard output has no name that tells the format; name it with --to".to_string());
+/// A name that ends as those of compressed files do, since targets are not compressed. Where no format is asked for, a
+/// name that tells several formats, or none if the verb has none either.
+pub fn target_format(target: &str, asked: Option<Format>, otherwise: Option<Format>) -> Result<Format, Failure> {
+    if let Some(ending) = [".gz", ".zst"].into_iter().find(|ending| target.ends_with(ending)) {
+        let why =
+            format!("{target}: traces are written uncompressed; leave out {ending}, and compress the file afterwards");
+        return Err(Failure::Usage(why));
     }
-    match esker_trace_block::named(target)[..] {
-        [format] => Ok(format),
-        [] => Err(format!(
+    match (asked, &esker_trace_block::named(target)[..], otherwise) {
+        (Some(format), ..) | (None, &[format], _) | (None, [], Some(format)) => Ok(format),
+        (None, [], None) if target == "-" => {
+            Err(Failure::Usage("standard output has no name that tells the format; name it with --to".to_string()))
+        }
+        (None, [], None) => Err(Failure::Usage(format!(
             "{target}: the name does not tell the format; name it with --to, one of: {}",
             Format::written_names()
-        )),
-        ref several => {
+        ))),
+        (None, several, _) => {
             let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
-            Err(format!("{target}: the name may mean {}; say which with --to", names.join(" or ")))
+            Err(Failure::Usage(format!("{target}: the name may mean {}; say which with --to", names.join(" or "))))
         }
     }
 }

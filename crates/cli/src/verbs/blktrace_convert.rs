@@ -5,7 +5,7 @@ use std::io;
 use esker_trace_block::{Format, RecordSink, Speed, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{Trace, TraceInput, report_json, to_help, told_by, written_format};
+use crate::block_trace::{Trace, TraceInput, report_json, target_format, to_help, written_format};
 use crate::failure::Failure;
 use crate::progress::Pace;
 use crate::target;
@@ -65,7 +65,7 @@ impl Run for Convert {
         if self.target == "-" && self.json {
             return Err(Failure::Usage("--json and the trace both want standard output; name a target file".into()));
         }
-        let to = self.to.map_or_else(|| told_by(&self.target), Ok).map_err(Failure::Usage)?;
+        let to = target_format(&self.target, self.to, None)?;
         let (mut trace, part) = self.reading.open(&self.trace, self.speed, terminal)?;
         let written = if self.target == "-" {
             convert(trace.source(), RecordSink::new(to, Box::new(io::stdout()))?)?

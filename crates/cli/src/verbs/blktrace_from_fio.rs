@@ -7,7 +7,7 @@ use esker_trace_block::generate::{FioPlan, FioTrace, JobError};
 use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{Shown, to_help, told_by, written_format};
+use crate::block_trace::{Shown, target_format, to_help, written_format};
 use crate::failure::Failure;
 use crate::progress::Pace;
 use crate::target;
@@ -80,7 +80,7 @@ impl Run for FromFio {
         for remark in plan.remarks() {
             terminal.complain(&format!("warning: {}: line {}: {}", self.job, remark.line, remark.text));
         }
-        let to = self.to.or_else(|| told_by(&self.output).ok()).unwrap_or(Format::Ebt);
+        let to = target_format(&self.output, self.to, Some(Format::Ebt))?;
         let written = self.write(&plan, &self.output, to, terminal)?;
         let log = self.iolog.as_ref().map(|path| self.write(&plan, path, Format::Fio3, terminal)).transpose()?;
         self.report(to, &written, log.as_ref(), terminal)

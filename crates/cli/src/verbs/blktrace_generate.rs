@@ -8,7 +8,7 @@ use esker_trace_block::generate::{Calibration, Generator, Profile, calibrate};
 use esker_trace_block::{Format, RecordSink, Written, convert};
 use serde_json::json;
 
-use crate::block_trace::{Shown, to_help, written_format};
+use crate::block_trace::{Shown, target_format, to_help, written_format};
 use crate::failure::Failure;
 use crate::progress::Pace;
 use crate::target;
@@ -22,7 +22,8 @@ pub const VERB: Verb = Verb::of::<Generate>(About {
     details: "Profiles are uniform, zipf, hot-cold, streams, spc1-like, msr-like, msr-shift, fiu-like, borg-office, \
               borg-developer, borg-svn, borg-web, bltk-like, postmark-like, adversarial-uniform and \
               adversarial-hot-set, or a TOML file of your own; --show prints one, with the source of each number. One \
-              profile, seed and length give the same requests again. --calibrate prints target and measured figures of a \
+              profile, seed and length give the same requests again. Without --to the name of the target decides the format; \
+              if it decides none, that is fio3. --calibrate prints target and measured figures of a \
               generated trace; a wrong one makes the exit status 1. Memory does not grow with the length.",
     examples: &[
         Example {
@@ -44,15 +45,8 @@ struct Generate {
     /// File to write, or - for standard output
     #[arg(required_unless_present_any = ["calibrate", "show"])]
     target: Option<String>,
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        help = to_help("fio3"),
-        value_parser = written_format,
-        default_value = "fio3",
-        hide_default_value = true
-    )]
-    to: Format,
+    #[arg(long, value_name = "FORMAT", help = to_help("as the name of the target ends, or fio3"), value_parser = written_format)]
+    to: Option<Format>,
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -147,25 +141,26 @@ impl Generate {
     }
 
     fn write(&self, target: &str, profile: &Profile, hours: f64, terminal: &mut Terminal) -> Result<(), Failure> {
+        let to = target_format(target, self.to, Some(Format::Fio3))?;
         let part = terminal.watcher().part(target, Unit::Of(SECONDS), Some(seconds(hours)));
         let generator = Generator::new(&self.profile, profile, self.seed, hours)?;
         let mut trace = Shown::new(generator, |_, record| part.done(record.at.0 / Nanos::secs(1).0));
         let written = match target {
-            "-" => convert(&mut trace, RecordSink::new(self.to, Box::new(io::stdout()))?)?,
+            "-" => convert(&mut trace, RecordSink::new(to, Box::new(io::stdout()))?)?,
             path => target::write(path, self.force, |file| {
-                Ok(convert(&mut trace, RecordSink::to_file(self.to, Box::new(file))?)?)
+                Ok(convert(&mut trace, RecordSink::to_file(to, Box::new(file))?)?)
             })?,
         };
         drop(part);
-        self.report(target, &written, terminal)
+        self.report(target, to, &written, terminal)
     }
 
-    fn report(&self, target: &str, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
+    fn report(&self, target: &str, to: Format, written: &Written, terminal: &mut Terminal) -> Result<(), Failure> {
         let Written { records, losses, .. } = written;
         if self.json {
             let object = json!({
                 "profile": self.profile, "seed": self.seed, "scale": self.scale, "target": target,
-                "to": self.to.name(), "written": records, "dropped": losses.dropped(), "losses": losses.to_string(),
+                "to": to.name(), "written": records, "dropped": losses.dropped(), "losses": losses.to_string(),
             });
             return terminal.say(&object.to_string());
         }
