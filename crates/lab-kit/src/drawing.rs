@@ -16,6 +16,7 @@ impl Report {
         DotChart {
             title: format!("{}, seed {}{part}{world}", self.experiment, self.seed),
             says: self.source.clone(),
+            found: if self.simulated { "simulated" } else { "measured" },
             panels: panels(&self.figures),
         }
     }

@@ -28,7 +28,7 @@ const DOT: i32 = 5;
 pub struct DotRow {
     /// Its name.
     pub name: String,
-    /// What was measured.
+    /// Our own value.
     pub ours: f64,
     /// The source's own value, if it has one.
     pub source: Option<f64>,
@@ -50,6 +50,8 @@ pub struct DotChart {
     pub title: String,
     /// What it shows.
     pub says: String,
+    /// How our values were found: measured, or simulated.
+    pub found: &'static str,
     /// Its panels, from above.
     pub panels: Vec<Panel>,
 }
@@ -135,7 +137,7 @@ impl DotChart {
 
     fn legend(&self, area: &Area<'_>, y: i32) -> Result<(), DrawError> {
         mark(area, (MARGIN + DOT, y), true)?;
-        write(area, "measured", (MARGIN + 3 * DOT, y), FONT, HPos::Left)?;
+        write(area, self.found, (MARGIN + 3 * DOT, y), FONT, HPos::Left)?;
         let has_source = self.panels.iter().flat_map(|panel| &panel.rows).any(|row| row.source.is_some());
         if has_source {
             mark(area, (MARGIN + 100, y), false)?;
@@ -169,7 +171,7 @@ impl DotChart {
     }
 }
 
-/// A filled circle for a measured value, a hollow and larger one for a value of the source.
+/// A filled circle for a value of ours, a hollow and larger one for a value of the source.
 fn mark(area: &Area<'_>, at: (i32, i32), is_ours: bool) -> Result<(), DrawError> {
     match is_ours {
         true => area.draw(&Circle::new(at, DOT, PALETTE[0].filled())),
@@ -185,13 +187,13 @@ mod tests {
         let rows =
             rows.iter().map(|(name, ours, source)| DotRow { name: name.to_string(), ours: *ours, source: *source });
         let panels = vec![Panel { unit: "ratio <".to_string(), rows: rows.collect() }];
-        DotChart { title: "a chart".to_string(), says: "what it shows".to_string(), panels }
+        DotChart { title: "a chart".to_string(), says: "what it shows".to_string(), found: "simulated", panels }
     }
 
     #[test]
     fn each_value_has_its_dot_its_source_and_its_printed_value() {
         let svg = chart(&[("first_id", 0.465_384, Some(0.5)), ("second", 1.0, None)]).svg().unwrap().into_string();
-        for text in ["first_id", "second", "0.4654 (source 0.5)", "ratio &lt;", "measured", "in the source"] {
+        for text in ["first_id", "second", "0.4654 (source 0.5)", "ratio &lt;", "simulated", "in the source"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }
         assert_eq!(svg.matches("<circle").count(), 2 + 3, "two in the legend, three values: {svg}");

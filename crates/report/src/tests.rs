@@ -152,7 +152,8 @@ fn a_browser_shows_every_kind_of_figure_wide_and_narrow_light_and_dark() {
     };
     let row = |id: &str| dots::DotRow { name: id.to_string(), ours: 0.5, source: Some(0.6) };
     let panels = vec![dots::Panel { unit: "ratio".to_string(), rows: vec![row("a_figure"), row("another_figure")] }];
-    let dots = DotChart { title: "Dots".to_string(), says: "Beside their source.".to_string(), panels };
+    let dots =
+        DotChart { title: "Dots".to_string(), says: "Beside their source.".to_string(), found: "measured", panels };
     let all = figures.iter().map(|figure| figure as &dyn Drawn).chain([&bars as &dyn Drawn, &dots]);
     let columns: Vec<(&str, &str)> = (0..14).map(|_| ("a wide column", "means")).collect();
     let cells = vec!["a cell <with> & marks".to_string(); 14];

@@ -150,7 +150,7 @@ fn page(report: &Report) -> Result<Vec<u8>, Failure> {
     let has_source = report.figures.iter().any(|figure| figure.paper.is_some());
     let chart = (report.plots.is_empty() || has_source).then(|| DotChart {
         title: "All figures".to_string(),
-        says: "What was measured, and what the source prints.".to_string(),
+        says: "Our values, and those that the source prints.".to_string(),
         ..report.chart()
     });
     let (plots, chart) = (html::figures(&report.plots), html::figures(&chart));
