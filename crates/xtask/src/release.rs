@@ -14,6 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::cargo;
+use crate::program::is_installed;
 
 const USAGE: &str = "usage: cargo xtask release check [--quick | --sizes] [--json], or cargo xtask release sbom FILE";
 
@@ -31,6 +32,8 @@ enum Form {
 struct Step {
     name: &'static str,
     forms: &'static [Form],
+    /// Programs that only it runs, which are also the names of Debian's packages.
+    needs: &'static [&'static str],
     run: fn(&Release) -> Result<Figures, String>,
 }
 
@@ -38,15 +41,15 @@ struct Step {
 type Figures = Vec<(&'static str, f64)>;
 
 const STEPS: &[Step] = &[
-    Step { name: "crates", forms: &[Form::Quick, Form::Whole], run: crates::check },
-    Step { name: "outside", forms: &[Form::Quick, Form::Whole], run: outside::check },
-    Step { name: "build", forms: &[Form::Quick, Form::Sizes, Form::Whole], run: packages::build },
-    Step { name: "packages", forms: &[Form::Quick, Form::Sizes, Form::Whole], run: packages::check },
-    Step { name: "lintian", forms: &[Form::Whole], run: debian::lint },
-    Step { name: "debian", forms: &[Form::Whole], run: debian::install },
-    Step { name: "static", forms: &[Form::Whole], run: packages::check_static },
-    Step { name: "install", forms: &[Form::Whole], run: outside::install },
-    Step { name: "build-again", forms: &[Form::Whole], run: packages::build_again },
+    Step { name: "crates", forms: &[Form::Quick, Form::Whole], needs: &[], run: crates::check },
+    Step { name: "outside", forms: &[Form::Quick, Form::Whole], needs: &[], run: outside::check },
+    Step { name: "build", forms: &[Form::Quick, Form::Sizes, Form::Whole], needs: &[], run: packages::build },
+    Step { name: "packages", forms: &[Form::Quick, Form::Sizes, Form::Whole], needs: &[], run: packages::check },
+    Step { name: "lintian", forms: &[Form::Whole], needs: &["lintian"], run: debian::lint },
+    Step { name: "debian", forms: &[Form::Whole], needs: &["debootstrap"], run: debian::install },
+    Step { name: "static", forms: &[Form::Whole], needs: &["skopeo"], run: packages::check_static },
+    Step { name: "install", forms: &[Form::Whole], needs: &[], run: outside::install },
+    Step { name: "build-again", forms: &[Form::Whole], needs: &[], run: packages::build_again },
 ];
 
 /// The tree that is released, and where its files go.
@@ -88,8 +91,13 @@ pub fn main(args: &[String]) -> Result<bool, String> {
 }
 
 fn check(form: Form, json: bool) -> Result<bool, String> {
-    let release = Release::new(crate::root(), form)?;
     let steps: Vec<&Step> = STEPS.iter().filter(|step| step.forms.contains(&form)).collect();
+    let needs = steps.iter().flat_map(|step| step.needs).copied();
+    let missing: Vec<&str> = needs.filter(|program| !is_installed(program)).collect();
+    if !missing.is_empty() {
+        return Err(format!("missing: {}; as root: apt-get install {0}", missing.join(" ")));
+    }
+    let release = Release::new(crate::root(), form)?;
     let (mut figures, started) = (serde_json::Map::new(), Instant::now());
     for (at, step) in steps.iter().enumerate() {
         eprintln!("release: {} ({} of {})", step.name, at + 1, steps.len());
