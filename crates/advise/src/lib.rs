@@ -8,7 +8,7 @@
 //! Reading order: [`catalogue`] (what can be bought), [`service`] (how fast that is), [`columns`] with `window` (what
 //! is asked), [`proposal`] with `stacks` (what can be built of it). Then come estimates: `screen` with `queue`,
 //! `segments`, `placing` and `sequences`. Last come [`question`] (what is wanted), [`adviser`] (all of it), [`advice`]
-//! (what comes of it), [`page`] (for people).
+//! (what comes of it) with `reasons` (why), [`page`] (for people).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
