@@ -19,7 +19,8 @@ const WORD_SHOWN_MAX: usize = 32;
 /// Words that begin statements, unless `=` follows: then they are names of devices.
 const STATEMENTS: [&str; 2] = ["export", "mount"];
 
-/// Whether the first thing in `text` is a statement: `WORD = LETTER...`, `export WORD = ...` or `mount WORD = ...`.
+/// Whether the first thing in `text` is a statement: `WORD = LETTER...`, `export WORD = ...` or `mount WORD = ...`. Two
+/// words side by side, which no TOML text begins with, are a statement without its name.
 pub(super) fn is_line_form(text: &str) -> bool {
     let mut reader = Reader::new("", text);
     reader.skip_lines();
@@ -28,9 +29,13 @@ pub(super) fn is_line_form(text: &str) -> bool {
     if STATEMENTS.contains(&first) && reader.peek() != Some('=') {
         return !reader.word().is_empty();
     }
-    let is_assignment = !first.is_empty() && !first.starts_with('[') && reader.take('=');
-    reader.skip_blanks();
-    is_assignment && reader.peek().is_some_and(char::is_alphabetic)
+    if first.is_empty() || first.starts_with('[') {
+        return false;
+    }
+    if reader.take('=') {
+        reader.skip_blanks();
+    }
+    reader.peek().is_some_and(char::is_alphabetic)
 }
 
 /// Reads a whole text and reports each statement that is not of the form.

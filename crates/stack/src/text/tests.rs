@@ -174,6 +174,12 @@ fn each_broken_statement_is_reported() {
 }
 
 #[test]
+fn a_device_without_a_name_is_told_how_to_write_one() {
+    let said = "s:1: no `=` behind `file`; write NAME = KIND ..., export NAME = DEVICE or mount NAME = KIND ...";
+    check_report("file path=c.img size=1GiB", &[said]);
+}
+
+#[test]
 fn an_unknown_kind_gets_the_nearest_one() {
     check_report("a = fiel path=x @", &["s:1: unknown kind \"fiel\"; did you mean \"file\"?"]);
     check_report("a = zzz @", &["s:1: unknown kind \"zzz\"; the kinds are: file, delay, stripe"]);
